@@ -1,0 +1,35 @@
+//! Placeholder.
+use super::{Algorithm, Quota, State, Units, Wait};
+use crate::time::{Millis, Timestamp};
+
+/// Entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log;
+/// The largest count a log may have.
+pub const MAX_LOG_COUNT: i64 = 100_000;
+
+/// Placeholder.
+pub struct SlidingLog;
+
+impl Algorithm for SlidingLog {
+    fn name(&self) -> &'static str {
+        "sliding_window_log"
+    }
+    fn check(&self, _: &Quota) -> Result<(), String> {
+        Ok(())
+    }
+    fn remaining(&self, quota: &Quota, _: &State, _: Timestamp) -> Units {
+        quota.capacity
+    }
+    fn wait(&self, _: &Quota, _: &State, _: Timestamp, _: Units) -> Wait {
+        Wait::Now
+    }
+    fn charge(&self, _: &Quota, _: &mut State, _: Timestamp, _: Units, _: Millis) {}
+    fn refund(&self, _: &Quota, _: &mut State, _: Timestamp, _: Timestamp, _: Units) {}
+    fn reset(&self, _: &Quota, _: &State, _: Timestamp) -> Millis {
+        Millis(0)
+    }
+    fn fresh_at(&self, _: &Quota, _: &State, now: Timestamp) -> Timestamp {
+        now
+    }
+}

@@ -1,0 +1,92 @@
+//! What is asked of a store, and what it answers.
+//!
+//! A [`Charge`] is one counter, its arithmetic and the cost to take. A store gets all charges of a request in
+//! one call and takes all of them or none. Nothing here knows of requests, policies or configuration: a store
+//! could serve another program.
+
+use crate::algorithm::{Algorithm, Quota, Units, Wait};
+use crate::time::{Millis, Timestamp};
+use smallvec::SmallVec;
+
+/// Charges that fit without allocating; a request under more limits than this is served all the same.
+pub const INLINE_CHARGES: usize = 8;
+
+/// The arithmetic of one limit and the identity of its counters.
+#[derive(Debug)]
+pub struct Meter {
+    /// Names the counters together with the partition: limit name, algorithm and window. Stable over reloads
+    /// that keep those three, whatever happens to quota, burst or cost.
+    pub identity: Box<str>,
+    /// The arithmetic.
+    pub algorithm: &'static dyn Algorithm,
+    /// What is granted.
+    pub quota: Quota,
+}
+
+/// One value that splits a limit into counters. Parts are tagged by kind, so that an address, a consumer or a header of
+/// the same text never share a counter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part<'a> {
+    /// An address prefix (see the client address rules); IPv4 and IPv6 are different kinds.
+    Address(std::net::IpAddr),
+    /// A named value: the kind (`consumer`, `route`, `header:x-tenant`, …) and its bytes, whole.
+    Named(&'a str, &'a [u8]),
+    /// As `Named`, where the value had to be put together for this request.
+    Owned(&'a str, Box<[u8]>),
+}
+
+/// The values that pick one counter of a limit, in the order of the limit's `per`.
+pub type Parts<'a> = SmallVec<[Part<'a>; 2]>;
+
+/// One counter and what to take from it.
+#[derive(Clone, Debug)]
+pub struct Charge<'a> {
+    /// Which arithmetic.
+    pub meter: &'a Meter,
+    /// Which of the limit's counters.
+    pub parts: Parts<'a>,
+    /// What to take; 0 reads without taking.
+    pub cost: Units,
+    /// Whether a refusal by this counter refuses the request (a shadow limit's does not).
+    pub enforced: bool,
+}
+
+/// All charges of one request.
+pub type Charges<'a> = SmallVec<[Charge<'a>; INLINE_CHARGES]>;
+
+/// What one counter said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Units left: after the charge when the request was admitted, as they stand when it was not.
+    pub remaining: Units,
+    /// Whether the cost fitted before anything was taken, and if not, when it will.
+    pub wait: Wait,
+    /// The reset to show on an accepted response.
+    pub reset: Millis,
+}
+
+/// The store's answer to one call of `acquire`.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Whether all enforced charges fitted, and so all charges that fitted were taken.
+    pub admitted: bool,
+    /// The store's instant of the decision.
+    pub at: Timestamp,
+    /// How long the request is to be held before it goes on (leaky bucket).
+    pub delay: Millis,
+    /// One for each charge, in order.
+    pub readings: SmallVec<[Reading; INLINE_CHARGES]>,
+}
+
+/// A later change of what was charged: a give-back when negative, a debt when positive.
+#[derive(Clone, Debug)]
+pub struct Correction<'a> {
+    /// Which arithmetic.
+    pub meter: &'a Meter,
+    /// Which counter.
+    pub parts: Parts<'a>,
+    /// The instant of the charge that is corrected.
+    pub at: Timestamp,
+    /// Units to add (debt) or, negative, to give back.
+    pub delta: Units,
+}

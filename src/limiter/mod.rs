@@ -1,0 +1,3 @@
+//! The decision.
+pub mod rejection;
+pub mod verdict;

@@ -1,0 +1,52 @@
+//! One limit, compiled: everything that is fixed at load time is worked out here, so that a request only fills in
+//! its own values.
+
+use crate::algorithm::{UNIT, Window};
+use crate::charge::Meter;
+use crate::config::model::{Counts, Layer, Mode, Name, OnStoreError, Scope, When};
+
+/// An index into [`super::Policy::tiers`].
+pub type TierIndex = usize;
+
+/// One named rule.
+#[derive(Debug)]
+pub struct Limit {
+    pub name: Name,
+    pub layer: Layer,
+    /// The arithmetic and the identity of the counters.
+    pub meter: Meter,
+    /// What has a counter of its own, in configured order.
+    pub per: Vec<Scope>,
+    pub counts: Counts,
+    /// Only callers of these tiers; absent: all.
+    pub tiers: Option<Vec<TierIndex>>,
+    pub mode: Mode,
+    pub on_store_error: Option<OnStoreError>,
+    pub expose: bool,
+    pub when: Option<When>,
+}
+
+impl Limit {
+    /// What can be left at most, in whole requests: the quota of a window, a burst, a queue.
+    pub fn capacity(&self) -> i64 {
+        self.meter.quota.capacity / UNIT
+    }
+
+    /// Requests in one window.
+    pub fn count(&self) -> i64 {
+        self.meter.quota.count / UNIT
+    }
+
+    /// The window in whole seconds; absent for calendar windows and for those that are not whole seconds.
+    pub fn window_seconds(&self) -> Option<i64> {
+        match self.meter.quota.window {
+            Window::Span(span) if span.0 % 1000 == 0 => Some(span.0 / 1000),
+            Window::Span(_) | Window::Month | Window::Year => None,
+        }
+    }
+
+    /// Whether headers and bodies may show it.
+    pub fn is_shown(&self) -> bool {
+        self.expose && self.mode == Mode::Enforce
+    }
+}

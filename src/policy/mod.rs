@@ -1,0 +1,2 @@
+//! What the operator meant.
+pub mod limit;

@@ -1,0 +1,56 @@
+//! Where counters live.
+//!
+//! A [`Store`] owns atomicity and nothing else: the arithmetic is the meter's. It knows no request, policy or
+//! configuration. The decision sees this trait alone, so that every store gives the same answers.
+
+pub mod memory;
+
+use crate::charge::{Charge, Correction, Outcome};
+use crate::time::Timestamp;
+use std::future::Future;
+use std::pin::Pin;
+
+/// A store's answer: at once where it can be, so that a decision in memory neither allocates nor yields.
+pub enum Answer<'a, T> {
+    /// Already known.
+    Ready(T),
+    /// To be awaited.
+    Later(Pin<Box<dyn Future<Output = T> + Send + 'a>>),
+}
+
+impl<T> Answer<'_, T> {
+    /// The value, awaited if need be.
+    pub async fn resolve(self) -> T {
+        match self {
+            Self::Ready(value) => value,
+            Self::Later(future) => future.await,
+        }
+    }
+}
+
+/// Why a store gave no answer. The display text is for the log; clients see `limiter_unavailable`.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The store cannot be reached or did not answer in time.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+}
+
+/// Keeps counters.
+pub trait Store: Send + Sync + 'static {
+    /// The label in metrics.
+    fn name(&self) -> &'static str;
+
+    /// Takes all charges or none: none when an enforced one does not fit. A charge that is not enforced and does not
+    /// fit is reported and not taken. `now` is ignored by a store that has a clock of its own.
+    fn acquire<'a>(&'a self, now: Timestamp, charges: &'a [Charge<'a>]) -> Answer<'a, Result<Outcome, StoreError>>;
+
+    /// Applies corrections of charges taken earlier.
+    fn settle<'a>(&'a self, now: Timestamp, corrections: &'a [Correction<'a>]) -> Answer<'a, Result<(), StoreError>>;
+
+    /// Forgets the counters named (their cost is ignored); true for each that existed.
+    fn forget<'a>(&'a self, charges: &'a [Charge<'a>]) -> Answer<'a, Result<Vec<bool>, StoreError>>;
+
+    /// Counters held, where that is known.
+    fn entries(&self) -> Option<u64>;
+}

@@ -1,0 +1,100 @@
+//! Instants and spans, and the only place that reads a clock.
+//!
+//! Everything that decides gets its time as a [`Timestamp`]; only the rim asks a [`Clock`]. The clock is
+//! monotonic, set from the wall clock once at start, so that a step of the wall clock neither grants quota nor
+//! blocks a caller. [`Clock::wall`] exists for the `Date` of a response alone and never reaches a decision.
+
+use std::ops::{Add, Sub};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// A span in whole milliseconds. Negative spans occur only as differences of instants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Millis(pub i64);
+
+/// An instant: milliseconds since the Unix epoch, UTC, leap seconds ignored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(pub i64);
+
+impl Millis {
+    /// A span of whole seconds.
+    pub const fn from_seconds(seconds: i64) -> Self {
+        Self(seconds * 1000)
+    }
+
+    /// Whole seconds, rounded up; a span that is not positive is 0.
+    pub const fn seconds_up(self) -> i64 {
+        if self.0 <= 0 { 0 } else { (self.0 + 999) / 1000 }
+    }
+
+    /// For timers; a negative span is no wait.
+    pub fn to_duration(self) -> Duration {
+        Duration::from_millis(self.0.max(0).unsigned_abs())
+    }
+}
+
+impl Timestamp {
+    /// Seconds since the epoch, rounded down.
+    pub const fn seconds(self) -> i64 {
+        self.0.div_euclid(1000)
+    }
+}
+
+impl Add<Millis> for Timestamp {
+    type Output = Self;
+    fn add(self, span: Millis) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+}
+
+impl Sub for Timestamp {
+    type Output = Millis;
+    fn sub(self, earlier: Self) -> Millis {
+        Millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// The process's clock: monotonic, anchored to the wall clock when it was started.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    started: Instant,
+    anchor: Timestamp,
+}
+
+impl Clock {
+    /// Reads the wall clock once; every later reading is monotonic.
+    pub fn start() -> Self {
+        Self { started: Instant::now(), anchor: Self::wall() }
+    }
+
+    /// The instant that decisions use.
+    pub fn now(&self) -> Timestamp {
+        let elapsed = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
+        self.anchor + Millis(elapsed)
+    }
+
+    /// The wall clock, for the `Date` of a response and for logs; never for a decision.
+    pub fn wall() -> Timestamp {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        Timestamp(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_rounded_up_and_never_negative() {
+        let vectors = [(-5, 0), (0, 0), (1, 1), (999, 1), (1000, 1), (1001, 2)];
+        for (millis, seconds) in vectors {
+            assert_eq!(Millis(millis).seconds_up(), seconds, "{millis} ms");
+        }
+    }
+
+    #[test]
+    fn the_clock_never_goes_back() {
+        let clock = Clock::start();
+        let first = clock.now();
+        assert!(clock.now() >= first);
+    }
+}
