@@ -7,6 +7,7 @@
 use crate::algorithm::{Algorithm, Quota, Units, Wait};
 use crate::time::{Millis, Timestamp};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 
 /// Charges that fit without allocating; a request under more limits than this is served all the same.
 pub const INLINE_CHARGES: usize = 8;
@@ -31,8 +32,19 @@ pub enum Part<'a> {
     Address(std::net::IpAddr),
     /// A named value: the kind (`consumer`, `route`, `header:x-tenant`, …) and its bytes, whole.
     Named(&'a str, &'a [u8]),
-    /// As `Named`, where the value had to be put together for this request.
-    Owned(&'a str, Box<[u8]>),
+    /// As `Named`, where the value had to be put together for this request or must outlive it.
+    Owned(Cow<'a, str>, Box<[u8]>),
+}
+
+impl Part<'_> {
+    /// A copy that borrows nothing.
+    pub fn to_static(&self) -> Part<'static> {
+        match self {
+            Part::Address(address) => Part::Address(*address),
+            Part::Named(kind, value) => Part::Owned(Cow::Owned((*kind).to_owned()), (*value).into()),
+            Part::Owned(kind, value) => Part::Owned(Cow::Owned(kind.clone().into_owned()), value.clone()),
+        }
+    }
 }
 
 /// The values that pick one counter of a limit, in the order of the limit's `per`.

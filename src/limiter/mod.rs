@@ -1,3 +1,151 @@
-//! The decision.
+//! The decision: facts and policy make charges, the store takes all or none, the readings become a [`Decision`].
+//!
+//! There is one call of the store for each request, whatever the number of limits. A decision keeps indices into its
+//! policy, not references, so that it can outlive the request's header; [`Decision::verdict`] joins the two again.
+//! Replaying and explaining use this same code with recorded or made-up times.
+
+pub mod assess;
 pub mod rejection;
 pub mod verdict;
+
+use crate::charge::{Correction, Parts};
+use crate::policy::Policy;
+use crate::policy::facts::{Draw, Facts};
+use crate::store::{Store, StoreError};
+use crate::algorithm::{Algorithm, LeakyBucket, Units, Wait};
+use crate::config::model::Mode;
+use crate::charge::Reading;
+use crate::time::{Millis, Timestamp};
+use smallvec::SmallVec;
+use rejection::Rejection;
+use verdict::{LimitStatus, Verdict};
+
+/// What was decided for one request, as plain data.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    entries: SmallVec<[Entry; 6]>,
+    pub admitted: bool,
+    /// The store's instant.
+    pub at: Timestamp,
+    /// How long the request is held before it goes on.
+    pub delay: Millis,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    limit: usize,
+    cost: Units,
+    reading: Reading,
+}
+
+/// One charge that can be given back: which counter and how much.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// An index into the policy's limits.
+    pub limit: usize,
+    pub parts: Parts<'static>,
+    pub cost: Units,
+}
+
+/// What an admitted request took, so that it can be given back. Made only for requests that are held.
+#[derive(Clone, Debug)]
+pub struct Receipt {
+    pub at: Timestamp,
+    pub taken: SmallVec<[Taken; 6]>,
+}
+
+impl Receipt {
+    /// The corrections that give everything back.
+    pub fn refund<'a>(&'a self, policy: &'a Policy) -> Vec<Correction<'a>> {
+        let correction = |taken: &'a Taken| Correction {
+            meter: &policy.limits[taken.limit].meter,
+            parts: taken.parts.clone(),
+            at: self.at,
+            delta: -taken.cost,
+        };
+        self.taken.iter().map(correction).collect()
+    }
+}
+
+impl Decision {
+    /// Joined with the policy it was made by.
+    pub fn verdict<'p>(&self, policy: &'p Policy) -> Verdict<'p> {
+        let statuses = self.entries.iter().map(|entry| LimitStatus {
+            limit: &policy.limits[entry.limit],
+            cost: entry.cost,
+            remaining: entry.reading.remaining,
+            wait: entry.reading.wait,
+            reset: entry.reading.reset,
+        });
+        Verdict { statuses: statuses.collect(), admitted: self.admitted, at: self.at, delay: self.delay }
+    }
+
+    /// The indices of the limits, in the order of the verdict's statuses.
+    pub fn indices(&self) -> impl Iterator<Item = usize> {
+        self.entries.iter().map(|entry| entry.limit)
+    }
+
+    /// Why the limits refuse, once they do.
+    pub fn rejection(&self, policy: &Policy) -> Rejection {
+        match self.verdict(policy).refusing().map(|status| status.wait) {
+            Some(Wait::Never) => Rejection::CostExceedsLimit,
+            _ => Rejection::RateLimited,
+        }
+    }
+
+    /// Turns an admission into a refusal by its leaky limits: the gateway holds too many requests already. The
+    /// wait is the time that the request would have been held, at least a second.
+    pub fn refuse_held(&mut self, policy: &Policy) {
+        self.admitted = false;
+        let wait = Millis(self.delay.0.max(1000));
+        for entry in &mut self.entries {
+            let limit = &policy.limits[entry.limit];
+            if limit.mode == Mode::Enforce && limit.meter.algorithm.name() == LeakyBucket.name() {
+                entry.reading.wait = Wait::After(wait);
+            }
+        }
+    }
+
+    /// Whether no limit applied.
+    pub fn is_unlimited(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+/// Decides one request: one call of the store. With `keep_receipt` the counters that were charged are told too,
+/// should the request be held.
+pub async fn decide(
+    policy: &Policy,
+    facts: &Facts<'_>,
+    draw: Draw,
+    store: &dyn Store,
+    now: Timestamp,
+) -> Result<(Decision, Option<Receipt>), StoreError> {
+    let selection = policy.select(facts, draw);
+    if selection.charges.is_empty() {
+        let decision = Decision { entries: SmallVec::new(), admitted: true, at: now, delay: Millis(0) };
+        return Ok((decision, None));
+    }
+    let outcome = store.acquire(now, &selection.charges).resolve().await?;
+    debug_assert_eq!(outcome.readings.len(), selection.charges.len(), "a store answers every charge");
+    let entries = selection.limits.iter().zip(&selection.charges).zip(&outcome.readings);
+    let entries = entries.map(|((limit, charge), reading)| Entry { limit: *limit, cost: charge.cost, reading: *reading });
+    let decision = Decision { entries: entries.collect(), admitted: outcome.admitted, at: outcome.at, delay: outcome.delay };
+    let held = outcome.admitted && outcome.delay > Millis(0);
+    let receipt = held.then(|| Receipt {
+        at: outcome.at,
+        taken: selection
+            .limits
+            .iter()
+            .zip(&selection.charges)
+            .zip(&outcome.readings)
+            .filter(|((_, charge), reading)| charge.cost > 0 && (charge.enforced || reading.wait == Wait::Now))
+            .map(|((limit, charge), _)| Taken {
+                limit: *limit,
+                parts: charge.parts.iter().map(crate::charge::Part::to_static).collect(),
+                cost: charge.cost,
+            })
+            .collect(),
+    });
+    Ok((decision, receipt))
+}

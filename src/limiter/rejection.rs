@@ -14,6 +14,7 @@ pub enum Rejection {
     Forbidden,
     RouteNotFound,
     PayloadTooLarge,
+    HeadersTooLarge,
     /// A limit refused; waiting helps.
     RateLimited,
     /// A cost that the limit can never hold; waiting does not help.
@@ -36,6 +37,7 @@ impl Rejection {
             Self::Forbidden => (403, "forbidden", "This caller may not make this request.", 7),
             Self::RouteNotFound => (404, "route_not_found", "No route takes this request.", 12),
             Self::PayloadTooLarge => (413, "payload_too_large", "The request body is larger than allowed.", 8),
+            Self::HeadersTooLarge => (431, "headers_too_large", "The request headers are larger than allowed.", 8),
             Self::RateLimited => (429, "rate_limit_exceeded", "Too many requests.", 8),
             Self::CostExceedsLimit => {
                 (429, "cost_exceeds_limit", "This request costs more than its limit can ever allow.", 8)

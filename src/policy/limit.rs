@@ -1,9 +1,13 @@
 //! One limit, compiled: everything that is fixed at load time is worked out here, so that a request only fills in
 //! its own values.
 
+use super::facts::Facts;
+use super::scope::{Axis, header_value};
 use crate::algorithm::{UNIT, Window};
 use crate::charge::Meter;
-use crate::config::model::{Counts, Layer, Mode, Name, OnStoreError, Scope, When};
+use crate::request::client::contains;
+use crate::request::host::host_matches;
+use crate::config::model::{Counts, Layer, Mode, Name, OnStoreError, When};
 
 /// An index into [`super::Policy::tiers`].
 pub type TierIndex = usize;
@@ -16,7 +20,7 @@ pub struct Limit {
     /// The arithmetic and the identity of the counters.
     pub meter: Meter,
     /// What has a counter of its own, in configured order.
-    pub per: Vec<Scope>,
+    pub per: Vec<Axis>,
     pub counts: Counts,
     /// Only callers of these tiers; absent: all.
     pub tiers: Option<Vec<TierIndex>>,
@@ -27,6 +31,12 @@ pub struct Limit {
 }
 
 impl Limit {
+    /// Whether the limit concerns the request at all, by its `tiers` and `when`.
+    pub fn applies(&self, facts: &Facts<'_>) -> bool {
+        self.tiers.as_ref().is_none_or(|tiers| tiers.contains(&facts.tier))
+            && self.when.as_ref().is_none_or(|when| holds(when, facts))
+    }
+
     /// What can be left at most, in whole requests: the quota of a window, a burst, a queue.
     pub fn capacity(&self) -> i64 {
         self.meter.quota.capacity / UNIT
@@ -49,4 +59,11 @@ impl Limit {
     pub fn is_shown(&self) -> bool {
         self.expose && self.mode == Mode::Enforce
     }
+}
+
+fn holds(when: &When, facts: &Facts<'_>) -> bool {
+    when.method.as_ref().is_none_or(|methods| methods.iter().any(|method| method == facts.method))
+        && when.ip.as_ref().is_none_or(|networks| contains(networks, facts.address))
+        && when.host.as_ref().is_none_or(|hosts| hosts.iter().any(|host| host_matches(host, facts.host)))
+        && when.headers.iter().all(|(name, value)| *header_value(facts, name) == *value.as_bytes())
 }

@@ -1,1 +1,348 @@
-//! The rim towards HTTP.
+//! The rim towards HTTP: one short method for each of Pingora's phases, each delegating.
+//!
+//! The order of a request is the order of the methods of [`ProxyHttp`] here: early filter, request filter (assess,
+//! decide, answer or hold), upstream peer, upstream request, response, log. Pingora's types stay in this folder and in `server`; what
+//! decides is in `limiter` and below. Choosing an upstream again for a retry happens after the request filter, so a
+//! retry is never charged.
+
+pub mod access_log;
+pub mod connection;
+mod context;
+mod early;
+mod forward;
+pub mod headers;
+mod hold;
+mod observe;
+pub mod parking;
+pub mod refusal;
+mod request_id;
+pub mod snapshot;
+pub mod upstream;
+
+use crate::config::model::Server;
+use crate::limiter::assess::{self, Inputs};
+use crate::limiter::decide;
+use crate::limiter::rejection::Rejection;
+use crate::metrics::Metrics;
+use crate::request::query;
+use crate::store::Store;
+use crate::store::memory::MemoryStore;
+use crate::time::{Clock, Stopwatch};
+use access_log::AccessLog;
+use async_trait::async_trait;
+use context::Context;
+use hold::Held;
+use http::Version;
+use parking::Parking;
+use pingora::apps::HttpServerOptions;
+use pingora::http::{RequestHeader, ResponseHeader};
+use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
+use pingora::upstreams::peer::HttpPeer;
+use pingora::{Error, ErrorSource, ErrorType, Result};
+use snapshot::Live;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The gateway as Pingora sees it.
+pub struct Gate {
+    pub live: Arc<Live>,
+    pub store: Arc<MemoryStore>,
+    pub clock: Clock,
+    pub metrics: Arc<Metrics>,
+    pub access_log: Arc<AccessLog>,
+    pub parking: Arc<Parking>,
+}
+
+/// How connections are served: HTTP/1.1 and cleartext HTTP/2.
+pub fn serve_options(server: &Server) -> HttpServerOptions {
+    let mut options = HttpServerOptions::default();
+    options.h2c = true;
+    options.h2_idle_timeout = Some(server.idle_timeout.to_duration());
+    options
+}
+
+/// What became of a request in the request filter.
+enum Step {
+    Forward,
+    Answer(Rejection),
+    /// The client has gone: there is nobody to answer.
+    Gone,
+}
+
+impl Gate {
+    /// Assesses and decides, and holds the request if its turn is later.
+    async fn admit(&self, session: &mut Session, context: &mut Context) -> Step {
+        let snapshot = context.snapshot.clone();
+        let policy = &snapshot.policy;
+        if header_bytes(session.req_header()) > snapshot.server.max_header_bytes {
+            return Step::Answer(Rejection::HeadersTooLarge);
+        }
+        let peer = peer_address(session);
+        let header = session.req_header();
+        let inputs = Inputs {
+            peer,
+            method: header.method.as_str(),
+            version: header.version,
+            target: &target_of(header),
+            headers: &header.headers,
+        };
+        let address = assess::address(policy, &inputs);
+        let mut assessment = assess::assess(policy, &inputs, &address, context.now);
+        context.peer = Some(peer.to_canonical());
+        context.learn(&assessment, &address);
+        if let Some(reason) = assessment.auth_failure {
+            self.metrics.auth_failed(reason);
+        }
+        if assessment.rejection.is_none() && exceeds(snapshot.server.max_body_bytes, early::declared_length(&header.headers)) {
+            assessment.rejection = Some(Rejection::PayloadTooLarge);
+            assessment.draw = assess::draw_of_rejection(assessment.draw);
+        }
+        let took = Stopwatch::start();
+        let decided = decide(policy, &assessment.facts, assessment.draw, &*self.store, context.now).await;
+        self.metrics.decision_duration(self.store.name()).observe(took.elapsed().as_secs_f64());
+        let (decision, receipt) = match decided {
+            Ok(decided) => decided,
+            Err(error) => {
+                tracing::error!(%error, "a decision failed");
+                self.metrics.store_failed("unavailable");
+                return Step::Answer(Rejection::LimiterUnavailable);
+            }
+        };
+        self.observe_decision(context, &decision);
+        let refused = (!decision.admitted).then(|| decision.rejection(policy));
+        let delay = decision.delay;
+        let rejection = refused.or(assessment.rejection);
+        context.decision = Some(decision);
+        match (rejection, receipt) {
+            (Some(rejection), _) => Step::Answer(rejection),
+            (None, None) => Step::Forward,
+            (None, Some(receipt)) => {
+                context.delayed = true;
+                match hold::hold(session, &self.parking, policy, &receipt, delay, self.clock).await {
+                    Held::Turn => Step::Forward,
+                    Held::Left => self.give_back(policy, &receipt, Step::Gone).await,
+                    Held::Full => {
+                        if let Some(decision) = &mut context.decision {
+                            decision.refuse_held(policy);
+                        }
+                        self.give_back(policy, &receipt, Step::Answer(Rejection::RateLimited)).await
+                    }
+                }
+            }
+        }
+    }
+
+    async fn give_back(&self, policy: &crate::policy::Policy, receipt: &crate::limiter::Receipt, step: Step) -> Step {
+        if let Err(error) = self.store.settle(self.clock.now(), &receipt.refund(policy)).resolve().await {
+            tracing::error!(%error, "what a request held was not given back");
+        }
+        step
+    }
+}
+
+#[async_trait]
+impl ProxyHttp for Gate {
+    type CTX = Context;
+
+    fn new_ctx(&self) -> Context {
+        Context::new(self.live.load_full(), self.clock.now(), self.metrics.clone())
+    }
+
+    async fn early_request_filter(&self, session: &mut Session, context: &mut Context) -> Result<()> {
+        connection::request_began();
+        let server = &context.snapshot.server;
+        let body_timeout = server.body_timeout.to_duration();
+        session.set_read_timeout(Some(body_timeout));
+        session.set_write_timeout(Some(body_timeout));
+        session.set_total_drain_timeout(Some(body_timeout));
+        if session.get_keepalive().is_some() {
+            // Whole seconds are all that Pingora knows; 0 would mean for ever.
+            session.set_keepalive(Some(server.idle_timeout.seconds_up().max(1).unsigned_abs()));
+        }
+        context.request_id = request_id::request_id(&session.req_header().headers);
+        Ok(())
+    }
+
+    async fn request_filter(&self, session: &mut Session, context: &mut Context) -> Result<bool> {
+        match self.admit(session, context).await {
+            Step::Forward => Ok(false),
+            Step::Gone => {
+                session.set_keepalive(None);
+                Err(Error::explain(ErrorType::ConnectionClosed, "the client left while its request was held").into_down())
+            }
+            Step::Answer(rejection) => {
+                context.rejection = Some(rejection);
+                early::answer(session, context, rejection).await?;
+                Ok(true)
+            }
+        }
+    }
+
+    async fn upstream_peer(&self, _session: &mut Session, context: &mut Context) -> Result<Box<HttpPeer>> {
+        let timeout = context.route.and_then(|route| context.snapshot.policy.routes[route].timeout);
+        let chosen = context.upstream().and_then(|upstream| upstream.peer(timeout));
+        let Some((peer, server)) = chosen.map(|(peer, server)| (peer, server.to_owned())) else {
+            return Err(Error::explain(ErrorType::ConnectNoRoute, "the upstream has no server").into_up());
+        };
+        context.tries += 1;
+        context.server = Some(server);
+        context.upstream_started = Some(Stopwatch::start());
+        Ok(Box::new(peer))
+    }
+
+    async fn upstream_request_filter(
+        &self,
+        session: &mut Session,
+        request: &mut RequestHeader,
+        context: &mut Context,
+    ) -> Result<()> {
+        let host = forward::host_of(session.req_header());
+        forward::rewrite(request, context, host.as_ref())
+    }
+
+    async fn request_body_filter(
+        &self,
+        _session: &mut Session,
+        body: &mut Option<bytes::Bytes>,
+        _end: bool,
+        context: &mut Context,
+    ) -> Result<()> {
+        context.body_bytes += body.as_ref().map_or(0, |bytes| bytes.len() as u64);
+        if exceeds(context.snapshot.server.max_body_bytes, Some(context.body_bytes)) {
+            context.rejection = Some(Rejection::PayloadTooLarge);
+            return Err(Error::explain(ErrorType::HTTPStatus(413), "the request body is over the cap").into_down());
+        }
+        Ok(())
+    }
+
+    fn error_while_proxy(
+        &self,
+        _peer: &HttpPeer,
+        session: &mut Session,
+        mut error: Box<Error>,
+        context: &mut Context,
+        _reused: bool,
+    ) -> Box<Error> {
+        let upstreams = *error.esource() == ErrorSource::Upstream;
+        let retry = context.upstream().is_some_and(|upstream| upstream.may_retry(context.tries, session, &error, true));
+        error.set_retry(upstreams && retry);
+        error
+    }
+
+    fn fail_to_connect(
+        &self,
+        session: &mut Session,
+        _peer: &HttpPeer,
+        context: &mut Context,
+        mut error: Box<Error>,
+    ) -> Box<Error> {
+        let retry = context.upstream().is_some_and(|upstream| upstream.may_retry(context.tries, session, &error, false));
+        error.set_retry(retry);
+        error
+    }
+
+    async fn response_filter(
+        &self,
+        _session: &mut Session,
+        response: &mut ResponseHeader,
+        context: &mut Context,
+    ) -> Result<()> {
+        if response.status.is_informational() && response.status != http::StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(());
+        }
+        self.observe_upstream(context);
+        let Some(decision) = context.decision.as_ref().filter(|decision| !decision.is_unlimited()) else { return Ok(()) };
+        let snapshot = &context.snapshot;
+        for name in headers::OWNED {
+            response.remove_header(&name);
+        }
+        let mut result = Ok(());
+        snapshot.style.stamp(&decision.verdict(&snapshot.policy), Clock::wall(), &mut |name, value| {
+            if result.is_ok() {
+                result = response.insert_header(name, value).map(|_| ());
+            }
+        });
+        result
+    }
+
+    async fn fail_to_proxy(&self, session: &mut Session, error: &Error, context: &mut Context) -> FailToProxy {
+        let done = FailToProxy { error_code: 0, can_reuse_downstream: false };
+        let began = session.response_written().is_some_and(|response| !response.status.is_informational());
+        let Some(rejection) = rejection_for(error, context).filter(|_| !began) else { return done };
+        if *error.esource() == ErrorSource::Upstream {
+            let upstream = context.upstream().map_or("", |upstream| &upstream.name);
+            let server = context.server.as_deref().unwrap_or_default();
+            tracing::warn!(kind = error.etype().as_str(), upstream, server, request_id = context.request_id(), "upstream failed");
+        }
+        context.rejection = Some(rejection);
+        // The client may be gone by now; then there is nobody to tell.
+        let _ = early::answer(session, context, rejection).await;
+        FailToProxy { error_code: rejection.status(), ..done }
+    }
+
+    async fn logging(&self, session: &mut Session, _error: Option<&Error>, context: &mut Context) {
+        connection::request_ended();
+        self.observe_request(session, context);
+    }
+
+    /// Pingora's own records quote what clients sent; ours say what is needed.
+    fn suppress_error_log(&self, _session: &Session, _context: &Context, _error: &Error) -> bool {
+        true
+    }
+
+    fn suppress_proxy_warn_log(
+        &self,
+        _session: &Session,
+        _context: &Context,
+        _error: &Error,
+        _reason: ProxyWarnLogContext,
+    ) -> bool {
+        true
+    }
+}
+
+/// What a failure is called; absent when the client is gone.
+fn rejection_for(error: &Error, context: &Context) -> Option<Rejection> {
+    if let ErrorType::HTTPStatus(413) = error.etype() {
+        return context.rejection.or(Some(Rejection::PayloadTooLarge));
+    }
+    match error.esource() {
+        ErrorSource::Upstream => Some(match error.etype() {
+            ErrorType::ConnectTimedout | ErrorType::ReadTimedout | ErrorType::WriteTimedout => Rejection::UpstreamTimeout,
+            ErrorType::ConnectNoRoute => Rejection::UpstreamUnavailable,
+            _ => Rejection::BadGateway,
+        }),
+        ErrorSource::Downstream => match error.etype() {
+            ErrorType::WriteError | ErrorType::ReadError | ErrorType::ConnectionClosed => None,
+            ErrorType::ReadTimedout | ErrorType::WriteTimedout => None,
+            _ => Some(Rejection::BadRequest("The request is not valid HTTP.")),
+        },
+        ErrorSource::Internal | ErrorSource::Unset => Some(Rejection::Internal),
+    }
+}
+
+fn exceeds(cap: u64, length: Option<u64>) -> bool {
+    cap > 0 && length.is_some_and(|length| length > cap)
+}
+
+fn peer_address(session: &Session) -> IpAddr {
+    let address = session.client_addr().and_then(|address| address.as_inet());
+    address.map_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), |address| address.ip())
+}
+
+/// The target as received; HTTP/2 has authority and path apart.
+fn target_of(header: &RequestHeader) -> std::borrow::Cow<'_, [u8]> {
+    match header.uri.authority().filter(|_| header.version == Version::HTTP_2) {
+        Some(authority) => {
+            let path = header.uri.path_and_query().map_or("/", |path| path.as_str());
+            format!("http://{authority}{path}").into_bytes().into()
+        }
+        None => header.raw_path().into(),
+    }
+}
+
+/// Names, values and separators of all header lines, and the target.
+fn header_bytes(header: &RequestHeader) -> u64 {
+    let lines = header.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
+    (lines.sum::<usize>() + header.raw_path().len()) as u64
+}

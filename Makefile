@@ -1,0 +1,34 @@
+# The two commands of the README, and what CI runs.
+
+SHELL := /bin/bash
+PACKAGES_BUILD := cmake:cmake g++:g++ make:make
+PACKAGES_TEST := curl:curl python3:python3 node:nodejs
+
+.PHONY: demo test format lint unit packages-build packages-test bench
+
+# Installs what is missing, builds, and serves the built-in example on 127.0.0.1:8080.
+demo: packages-build
+	cargo run --quiet -- demo
+
+# Installs what is missing, then: formatting, lints, every test.
+test: packages-build packages-test format lint unit
+
+format:
+	cargo fmt --all -- --check
+
+lint:
+	cargo clippy --all-targets --quiet -- -D warnings
+
+unit:
+	cargo test --quiet
+
+# One decision in memory: nanoseconds and instructions.
+bench: packages-build
+	cargo bench --bench decide
+	tests/bench/count-instructions
+
+packages-build:
+	@packaging/install-missing $(PACKAGES_BUILD)
+
+packages-test:
+	@packaging/install-missing $(PACKAGES_TEST)

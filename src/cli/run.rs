@@ -1,0 +1,73 @@
+//! `run`: reads the configuration, starts the logs, serves.
+
+use super::EXIT_CONFIGURATION;
+use crate::config::model::{Config, Log};
+use crate::load::{self, Source};
+use crate::metrics::Metrics;
+use crate::proxy::access_log::{self, AccessLog};
+use crate::reload::Reloader;
+use crate::server;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+
+/// Serves the configuration in a file.
+pub fn run(path: PathBuf, early_reload: Arc<AtomicBool>) -> ExitCode {
+    serve(Source::File(path), early_reload, |_| {})
+}
+
+/// Serves a source; `ready` is called with the configuration just before.
+pub fn serve(source: Source, early_reload: Arc<AtomicBool>, ready: impl FnOnce(&Config)) -> ExitCode {
+    let checked = load::check(&source, 1);
+    for problem in checked.rendered_errors().iter().chain(&checked.rendered_warnings()) {
+        eprintln!("{problem}");
+    }
+    let files = checked.sources.names();
+    let (Some(config), Some(snapshot)) = (checked.config, checked.snapshot) else {
+        eprintln!("sluicegate: the configuration is refused");
+        return ExitCode::from(EXIT_CONFIGURATION);
+    };
+    start_log(&config.log);
+    let access_log = match AccessLog::open(&config.log.access, config.log.format) {
+        Ok(log) => Arc::new(log),
+        Err(error) => {
+            eprintln!("sluicegate: cannot open the access log {:?}: {error}", config.log.access);
+            return ExitCode::FAILURE;
+        }
+    };
+    ready(&config);
+    let parts = server::Parts {
+        reloader: Reloader::new(source, &config, files),
+        config,
+        snapshot,
+        early_reload,
+        metrics: Arc::new(Metrics::new()),
+        access_log,
+    };
+    match server::run(parts) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sluicegate: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The log of the program itself, on standard error. Records of libraries are left out: they may quote what a client
+/// sent, keys included.
+fn start_log(log: &Log) {
+    let level = LevelFilter::from_level(log.level);
+    let ours = Targets::new().with_target("sluicegate", level);
+    let json = access_log::is_json(log.format, io::stderr().is_terminal());
+    let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    // A second subscriber can only be set by a test that starts two gateways in one process; the first one stays.
+    let _ = if json {
+        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer.json()).with(ours))
+    } else {
+        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer).with(ours))
+    };
+}

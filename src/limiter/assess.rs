@@ -1,0 +1,214 @@
+//! From a request as sent to what it may do and what it draws on, before any limit is asked.
+//!
+//! Every check of the journey in its order: denied and allowed networks, the form of target and path, the route, the
+//! caller. The first that fails is the rejection; it costs one on the address layer, so that probing is not free, and a
+//! wrong key costs one on the failure budget too. Pure: the proxy, `explain` and a replay all come through here.
+
+use super::rejection::Rejection;
+use crate::config::model::RouteAuth;
+use crate::policy::facts::{Draw, Facts, Parameters};
+use crate::policy::{ANONYMOUS, Policy};
+use crate::request::caller::{Identity, WrongKey};
+use crate::request::client::{Client, contains};
+use crate::request::credential;
+use crate::request::host::Target;
+use crate::request::path::{NormalPath, normalise};
+use crate::time::Timestamp;
+use http::{HeaderMap, Version, header};
+use std::net::IpAddr;
+
+/// A request as sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    /// The other end of the connection.
+    pub peer: IpAddr,
+    pub method: &'a str,
+    pub version: Version,
+    /// The request target as received.
+    pub target: &'a [u8],
+    pub headers: &'a HeaderMap,
+}
+
+/// Target and path in their normal form, or what is wrong with them.
+#[derive(Debug)]
+pub struct Address<'a> {
+    pub target: Target<'a>,
+    pub path: NormalPath<'a>,
+}
+
+/// What was found out about a request.
+#[derive(Debug)]
+pub struct Assessment<'a> {
+    pub facts: Facts<'a>,
+    pub draw: Draw,
+    /// Why it does not go on, whatever its limits say.
+    pub rejection: Option<Rejection>,
+    /// The `reason` of the metric, when the key is why.
+    pub auth_failure: Option<&'static str>,
+    /// An index into the policy's keys.
+    pub key: Option<usize>,
+    pub trusted_peer: bool,
+}
+
+/// The normal form of where a request goes; the error is for the client.
+pub fn address<'a>(policy: &Policy, inputs: &Inputs<'a>) -> Result<Address<'a>, &'static str> {
+    let target = Target::parse(inputs.method, inputs.version, inputs.target, inputs.headers)?;
+    let path = normalise(target.path, policy.paths)?;
+    Ok(Address { target, path })
+}
+
+/// Assesses a request whose target was read by [`address`].
+pub fn assess<'a>(
+    policy: &'a Policy,
+    inputs: &Inputs<'a>,
+    address: &'a Result<Address<'a>, &'static str>,
+    now: Timestamp,
+) -> Assessment<'a> {
+    let client = policy.address_rules.client(inputs.peer, inputs.headers);
+    let mut assessment = Assessment {
+        facts: Facts {
+            address: client.address,
+            group: client.group,
+            method: inputs.method,
+            host: address.as_ref().map_or("", |address| &address.target.host),
+            route: None,
+            parameters: Parameters::new(),
+            consumer: None,
+            tier: ANONYMOUS,
+            headers: inputs.headers,
+        },
+        draw: Draw::Everything,
+        rejection: None,
+        auth_failure: None,
+        key: None,
+        trusted_peer: client.trusted_peer,
+    };
+    if let Err(refusal) = assessment.admit(policy, inputs, address, client, now) {
+        assessment.rejection = Some(refusal.rejection);
+        assessment.draw = refusal.draw;
+    }
+    if contains(&policy.exempt, client.address) {
+        assessment.draw = Draw::Nothing;
+    }
+    assessment
+}
+
+struct Refusal {
+    rejection: Rejection,
+    draw: Draw,
+}
+
+impl Refusal {
+    fn new(rejection: Rejection) -> Self {
+        Self { rejection, draw: Draw::Address }
+    }
+}
+
+impl<'a> Assessment<'a> {
+    fn admit(
+        &mut self,
+        policy: &'a Policy,
+        inputs: &Inputs<'a>,
+        address: &'a Result<Address<'a>, &'static str>,
+        client: Client,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        if contains(&policy.deny, client.address) {
+            return Err(Refusal { rejection: Rejection::Forbidden, draw: Draw::Nothing });
+        }
+        if !policy.admits_address(client.address) {
+            return Err(Refusal::new(Rejection::Forbidden));
+        }
+        let address = address.as_ref().map_err(|reason| Refusal::new(Rejection::BadRequest(reason)))?;
+        let preflight_for = preflight_method(inputs);
+        self.find_route(policy, address, preflight_for)?;
+        if preflight_for.is_some() {
+            self.draw = Draw::Address;
+            return Ok(());
+        }
+        self.identify(policy, inputs, address, now)
+    }
+
+    /// A preflight takes the route of the request it asks for.
+    fn find_route(
+        &mut self,
+        policy: &'a Policy,
+        address: &'a Address<'a>,
+        preflight_for: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let path = address.path.matching();
+        let host = &address.target.host;
+        let wanted = preflight_for.and_then(|method| policy.router.find(host, method, path));
+        let found = wanted.or_else(|| policy.router.find(host, self.facts.method, path));
+        let found = found.ok_or(Refusal::new(Rejection::RouteNotFound))?;
+        self.facts.route = Some(found.route);
+        self.facts.parameters = found.parameters;
+        Ok(())
+    }
+
+    fn identify(
+        &mut self,
+        policy: &'a Policy,
+        inputs: &Inputs<'a>,
+        address: &'a Address<'a>,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        let route = &policy.routes[self.facts.route.expect("the route was found before the caller")];
+        if route.auth != RouteAuth::None {
+            let presented = credential::find(&policy.sources, inputs.headers, address.target.query);
+            match policy.keys.identify(&presented, now) {
+                Identity::Anonymous if route.auth == RouteAuth::Required || !policy.anonymous => {
+                    return Err(self.refuse_key("missing", Refusal::new(Rejection::MissingKey)));
+                }
+                Identity::Anonymous => {}
+                Identity::Ambiguous => {
+                    let rejection = Rejection::BadRequest("The request carries two different API keys.");
+                    return Err(self.refuse_key("ambiguous", Refusal::new(rejection)));
+                }
+                Identity::Wrong(wrong) => {
+                    let refusal = Refusal { rejection: Rejection::InvalidKey, draw: Draw::WrongKey };
+                    return Err(self.refuse_key(reason(wrong), refusal));
+                }
+                Identity::Known(index) => {
+                    let record = policy.keys.record(index);
+                    self.key = Some(index);
+                    self.facts.consumer = Some(record.consumer);
+                    self.facts.tier = policy.consumers[record.consumer].tier;
+                    if !record.permits(inputs.method, address.path.matching(), self.facts.address) {
+                        return Err(self.refuse_key("forbidden", Refusal::new(Rejection::Forbidden)));
+                    }
+                }
+            }
+        }
+        if route.tiers.as_ref().is_some_and(|tiers| !tiers.contains(&self.facts.tier)) {
+            return Err(Refusal::new(Rejection::Forbidden));
+        }
+        Ok(())
+    }
+
+    fn refuse_key(&mut self, reason: &'static str, refusal: Refusal) -> Refusal {
+        self.auth_failure = Some(reason);
+        refusal
+    }
+}
+
+/// What a request draws on once it is rejected for another reason than a limit.
+pub fn draw_of_rejection(draw: Draw) -> Draw {
+    if draw == Draw::Nothing { Draw::Nothing } else { Draw::Address }
+}
+
+fn reason(wrong: WrongKey) -> &'static str {
+    match wrong {
+        WrongKey::Invalid | WrongKey::Malformed => "invalid",
+        WrongKey::NotYetValid => "not_yet_valid",
+        WrongKey::Expired => "expired",
+        WrongKey::Disabled => "disabled",
+    }
+}
+
+/// The method that a CORS preflight asks for; absent when the request is none (Fetch standard, CORS-preflight request).
+fn preflight_method<'a>(inputs: &Inputs<'a>) -> Option<&'a str> {
+    let is_preflight = inputs.method == "OPTIONS" && inputs.headers.contains_key(header::ORIGIN);
+    let wanted = inputs.headers.get(header::ACCESS_CONTROL_REQUEST_METHOD).filter(|_| is_preflight)?;
+    wanted.to_str().ok()
+}

@@ -1,0 +1,71 @@
+//! From files to a snapshot, or to every problem that keeps them from being one.
+//!
+//! The one way in: `run`, `check`, `demo` and a reload all read their configuration here, so that what `check` accepts
+//! is what runs.
+
+use crate::config::model::Config;
+use crate::config::{self, Problem, Severity, Sources};
+use crate::proxy::snapshot::Snapshot;
+use std::path::PathBuf;
+
+/// Where a configuration comes from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A file, which may name others.
+    File(PathBuf),
+    /// Text in the program: a main file and a keys file.
+    Embedded { main: String, keys: String },
+}
+
+impl Source {
+    fn load(&self) -> config::Loaded {
+        match self {
+            Self::File(path) => config::load(path, &|name| std::env::var(name).ok()),
+            Self::Embedded { main, keys } => config::load_text("demo", main, "demo keys", keys),
+        }
+    }
+}
+
+/// What came of a configuration.
+pub struct Checked {
+    /// Absent when there is any error.
+    pub config: Option<Config>,
+    pub snapshot: Option<Snapshot>,
+    pub problems: Vec<Problem>,
+    pub sources: Sources,
+}
+
+/// Reads and compiles; opens no port.
+pub fn check(source: &Source, generation: u64) -> Checked {
+    let config::Loaded { config, mut problems, sources } = source.load();
+    let snapshot = config.as_ref().and_then(|config| {
+        let (snapshot, found) = Snapshot::compile(config, generation);
+        problems.extend(found);
+        snapshot
+    });
+    let failed = problems.iter().any(|problem| problem.severity == Severity::Error);
+    problems.sort_by_key(|problem| problem.place.map_or((0, 0), |place| (place.file, place.start)));
+    Checked {
+        config: config.filter(|_| !failed),
+        snapshot: snapshot.filter(|_| !failed),
+        problems,
+        sources,
+    }
+}
+
+impl Checked {
+    /// The errors, as an operator reads them.
+    pub fn rendered_errors(&self) -> Vec<String> {
+        self.rendered(Severity::Error)
+    }
+
+    /// The warnings, as an operator reads them.
+    pub fn rendered_warnings(&self) -> Vec<String> {
+        self.rendered(Severity::Warning)
+    }
+
+    fn rendered(&self, severity: Severity) -> Vec<String> {
+        let wanted = self.problems.iter().filter(|problem| problem.severity == severity);
+        wanted.map(|problem| self.sources.render(problem)).collect()
+    }
+}

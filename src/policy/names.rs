@@ -1,0 +1,78 @@
+//! Names of limits: the default ones, and that no two are equal.
+//!
+//! A limit's name identifies its counters, so two limits of one name would share them; that is always a mistake.
+
+use crate::config::model::{Limit, Place};
+use crate::config::Problem;
+use std::collections::HashMap;
+
+/// The longest name that a limit may have.
+const MAX_NAME_BYTES: usize = 64;
+
+/// The names given so far, and where.
+#[derive(Default)]
+pub struct Names {
+    taken: HashMap<String, Place>,
+}
+
+impl Names {
+    /// The name of a limit of `owner`: as written, or the owner's slug and the window as written.
+    /// A name already taken, or a default one that is too long, is a problem.
+    pub fn name(&mut self, limit: &Limit, owner: &str, problems: &mut Vec<Problem>) -> String {
+        let (name, at) = match &limit.name {
+            Some(name) => (name.value.clone(), name.at),
+            None => (format!("{}-{}", slug(owner), limit.rate.value.window_text), limit.at),
+        };
+        if name.len() > MAX_NAME_BYTES {
+            problems.push(
+                Problem::error(at, format!("the default name \"{name}\" of this limit is over {MAX_NAME_BYTES} characters"))
+                    .hint("give the limit a `name`"),
+            );
+        }
+        if self.taken.insert(name.clone(), at).is_some() {
+            problems.push(
+                Problem::error(at, format!("there is already a limit named \"{name}\""))
+                    .hint("give each of these limits a `name` of its own: it identifies their counters"),
+            );
+        }
+        name
+    }
+}
+
+/// `GET /api/users/:id` as `get-api-users-id`; always begins with a letter.
+pub fn slug(owner: &str) -> String {
+    let mut slug = String::with_capacity(owner.len());
+    for character in owner.chars() {
+        if character.is_ascii_alphanumeric() || matches!(character, '_' | '.') {
+            slug.push(character.to_ascii_lowercase());
+        } else if !slug.ends_with('-') && !slug.is_empty() {
+            slug.push('-');
+        }
+    }
+    let slug = slug.trim_end_matches('-');
+    match slug.chars().next() {
+        Some(first) if first.is_ascii_lowercase() => slug.to_owned(),
+        _ => format!("x{slug}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slug;
+
+    #[test]
+    fn slugs_are_the_route_in_lower_case_words() {
+        let vectors = [
+            ("GET /api/users/:id", "get-api-users-id"),
+            ("POST /api/export", "post-api-export"),
+            ("default", "default"),
+            ("/files/*rest", "files-rest"),
+            ("/a/{id}", "a-id"),
+            ("ip", "ip"),
+            ("3scale", "x3scale"),
+        ];
+        for (owner, expected) in vectors {
+            assert_eq!(slug(owner), expected);
+        }
+    }
+}

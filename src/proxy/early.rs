@@ -1,0 +1,117 @@
+//! Answering without forwarding, and what becomes of the connection.
+//!
+//! A request body that nobody reads must not be taken for the next request, and closing with unread bytes makes the
+//! kernel reset the connection before the client has read the answer. So a small body is drained and the connection kept; a
+//! large one is read and thrown away for a bounded time, then the connection is closed.
+
+use super::context::Context;
+use super::refusal::{self, AnswerContext};
+use crate::limiter::rejection::Rejection;
+use crate::time::Clock;
+use bytes::Bytes;
+use http::{Method, header};
+use pingora::Result;
+use pingora::http::ResponseHeader;
+use pingora::proxy::Session;
+use std::time::Duration;
+
+/// A body of at most this size is drained, and the connection kept.
+const DRAINED_BODY_BYTES: u64 = 64 * 1024;
+
+/// The most that is read and thrown away before a connection is closed.
+const LINGER_BYTES: u64 = 64 * 1024 * 1024;
+
+/// How long that may take.
+const LINGER_TIME: Duration = Duration::from_secs(2);
+
+/// Answers the request with a rejection.
+pub async fn answer(session: &mut Session, context: &Context, rejection: Rejection) -> Result<()> {
+    let snapshot = &context.snapshot;
+    let verdict = context.decision.as_ref().map(|decision| decision.verdict(&snapshot.policy));
+    let answer = refusal::answer(
+        rejection,
+        &AnswerContext {
+            request_headers: &session.req_header().headers,
+            request_id: context.request_id(),
+            date: Clock::wall(),
+            verdict: verdict.as_ref(),
+            style: &snapshot.style,
+            page: snapshot.page(context.tier, context.route),
+        },
+    );
+    let mut response = ResponseHeader::build(answer.status, Some(answer.headers.len() + 2))?;
+    for (name, value) in answer.headers {
+        response.append_header(name, value)?;
+    }
+    response.insert_header(header::CONTENT_LENGTH, answer.body.len())?;
+    write(session, response, answer.body).await
+}
+
+async fn write(session: &mut Session, response: ResponseHeader, body: Bytes) -> Result<()> {
+    let unread = Unread::of(session);
+    if unread == Unread::Large || unread == Unread::Expected {
+        session.set_keepalive(None);
+    }
+    let bodiless = session.req_header().method == Method::HEAD || body.is_empty();
+    session.write_response_header(Box::new(response), bodiless).await?;
+    if !bodiless {
+        session.write_response_body(Some(body), true).await?;
+    }
+    let bound = match unread {
+        Unread::Nothing | Unread::Expected => return Ok(()),
+        Unread::Small => DRAINED_BODY_BYTES,
+        Unread::Large => LINGER_BYTES,
+    };
+    let drained = tokio::time::timeout(LINGER_TIME, discard(session, bound)).await;
+    if !matches!(drained, Ok(true)) {
+        session.set_keepalive(None);
+    }
+    Ok(())
+}
+
+/// What of the request's body is still to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unread {
+    Nothing,
+    /// At most [`DRAINED_BODY_BYTES`], or of unknown length.
+    Small,
+    Large,
+    /// The client waits for a 100 and may or may not send it now: the connection cannot be kept.
+    Expected,
+}
+
+impl Unread {
+    fn of(session: &mut Session) -> Self {
+        if session.as_downstream().is_http2() || session.is_body_done() {
+            return Self::Nothing;
+        }
+        let headers = &session.req_header().headers;
+        if headers.contains_key(header::EXPECT) {
+            return Self::Expected;
+        }
+        match declared_length(headers) {
+            Some(length) if length > DRAINED_BODY_BYTES => Self::Large,
+            _ => Self::Small,
+        }
+    }
+}
+
+/// The body length that the request declares.
+pub fn declared_length(headers: &http::HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
+}
+
+/// Reads and throws away; true when the body ended within the bound.
+async fn discard(session: &mut Session, bound: u64) -> bool {
+    let mut discarded = 0_u64;
+    loop {
+        match session.read_request_body().await {
+            Ok(Some(bytes)) => discarded += bytes.len() as u64,
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
+        if discarded > bound {
+            return false;
+        }
+    }
+}

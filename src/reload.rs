@@ -1,0 +1,126 @@
+//! Reload: read every file again, compile, and swap the whole snapshot, or keep the old one and say why.
+//!
+//! Counters are not touched: they live in the store under names that survive. A reload that would change what only a
+//! start can change (listeners, threads, the admin port, the store) is refused by name and changes nothing. Files
+//! that were written a moment ago may not be whole yet, so a reload waits until they have been left alone
+//! for [`SETTLE`].
+
+use crate::load::{self, Source};
+use crate::config::model::Config;
+use crate::proxy::snapshot::{Live, Snapshot};
+use parking_lot::Mutex;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// How long every file must have been left alone before it is read.
+pub const SETTLE: Duration = Duration::from_millis(300);
+
+/// How long to wait for that at most; after it the files are read as they are.
+const SETTLE_LIMIT: Duration = Duration::from_secs(5);
+
+/// What only a start can change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fixed {
+    listen: Vec<std::net::SocketAddr>,
+    threads: usize,
+    admin_listen: std::net::SocketAddr,
+    store: crate::config::model::Store,
+}
+
+impl Fixed {
+    fn of(config: &Config) -> Self {
+        Self {
+            listen: config.server.listen.clone(),
+            threads: config.server.threads,
+            admin_listen: config.admin.listen,
+            store: config.store,
+        }
+    }
+
+    /// The keys that differ.
+    fn changed(&self, new: &Self) -> Vec<&'static str> {
+        let changes = [
+            ("server.listen", self.listen != new.listen),
+            ("server.threads", self.threads != new.threads),
+            ("admin.listen", self.admin_listen != new.admin_listen),
+            ("[store]", self.store != new.store),
+        ];
+        changes.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
+    }
+}
+
+/// Reads the configuration again on demand.
+pub struct Reloader {
+    source: Source,
+    fixed: Fixed,
+    /// What the configuration in force was read from.
+    files: Mutex<Vec<PathBuf>>,
+}
+
+impl Reloader {
+    /// `config` is the one that the process was started with.
+    pub fn new(source: Source, config: &Config, files: Vec<PathBuf>) -> Self {
+        Self { source, fixed: Fixed::of(config), files: Mutex::new(files) }
+    }
+
+    /// Replaces the snapshot and says true, or logs every reason not to and says false.
+    pub async fn reload(&self, live: &Arc<Live>) -> bool {
+        let files = self.files.lock().clone();
+        settle(&files).await;
+        let generation = live.load().generation + 1;
+        let (source, fixed) = (self.source.clone(), self.fixed.clone());
+        // Reading files and resolving names blocks.
+        let compiled = tokio::task::spawn_blocking(move || compile(&source, &fixed, generation)).await;
+        match compiled {
+            Ok(Ok((snapshot, files))) => {
+                *self.files.lock() = files;
+                live.store(Arc::new(snapshot));
+                tracing::info!(generation, "configuration reloaded");
+                true
+            }
+            Ok(Err(reasons)) => {
+                for reason in reasons {
+                    tracing::error!(problem = %reason, "reload refused");
+                }
+                tracing::error!("the configuration is unchanged: the old one stays in force");
+                false
+            }
+            Err(error) => {
+                tracing::error!(%error, "reload failed: the old configuration stays in force");
+                false
+            }
+        }
+    }
+}
+
+fn compile(source: &Source, fixed: &Fixed, generation: u64) -> Result<(Snapshot, Vec<PathBuf>), Vec<String>> {
+    let checked = load::check(source, generation);
+    for warning in checked.rendered_warnings() {
+        tracing::warn!(problem = %warning, "configuration");
+    }
+    let reasons = checked.rendered_errors();
+    let files = checked.sources.names();
+    let (Some(config), Some(snapshot)) = (checked.config, checked.snapshot) else { return Err(reasons) };
+    let changed = fixed.changed(&Fixed::of(&config));
+    if changed.is_empty() {
+        return Ok((snapshot, files));
+    }
+    Err(changed.into_iter().map(|key| format!("{key} cannot be changed by a reload: restart the gateway")).collect())
+}
+
+async fn settle(files: &[PathBuf]) {
+    let mut waited = Duration::ZERO;
+    while waited < SETTLE_LIMIT {
+        let youngest = files.iter().filter_map(age).min().unwrap_or(SETTLE);
+        let Some(pause) = SETTLE.checked_sub(youngest).filter(|pause| !pause.is_zero()) else { return };
+        tokio::time::sleep(pause).await;
+        waited += pause;
+    }
+}
+
+/// How long ago a file was written; absent when that cannot be told, or when it lies in the future.
+fn age(path: &PathBuf) -> Option<Duration> {
+    let written = std::fs::metadata(path).ok()?.modified().ok()?;
+    SystemTime::now().duration_since(written).ok()
+}

@@ -1,0 +1,229 @@
+//! The process: listeners, connections, background work, signals, drain.
+//!
+//! The accept loop is ours and hands each connection to Pingora's HTTP code, because Pingora's own server dies of a SIGHUP,
+//! sleeps out its whole grace time when idle and knows no deadline for a request's header. Here a reload is a
+//! message, a drain ends as soon as nothing is open, and a connection that never finishes a header is closed.
+
+use crate::admin::Admin;
+use crate::config::model::{Config, Server as ServerConfig};
+use crate::metrics::Metrics;
+use crate::proxy::access_log::AccessLog;
+use crate::proxy::connection::{self, Connections};
+use crate::proxy::parking::Parking;
+use crate::proxy::snapshot::{Live, Snapshot};
+use crate::proxy::{Gate, serve_options};
+use crate::reload::Reloader;
+use crate::store::memory::MemoryStore;
+use crate::time::{Clock, Stopwatch};
+use pingora::proxy::http_proxy;
+use pingora::server::configuration::ServerConf;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+/// Connections that the kernel may hold before they are accepted.
+const LISTEN_BACKLOG: u32 = 4096;
+
+/// Idle connections kept to upstream servers, all together.
+const UPSTREAM_POOL_CONNECTIONS: usize = 1024;
+
+/// How often the memory store is swept, and how many counters at most each time.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
+const SWEEP_COUNTERS: usize = 10_000;
+
+/// How long a drain may take to notice that nothing is open any more.
+const DRAIN_POLL: Duration = Duration::from_millis(20);
+
+/// What a running gateway is made of.
+pub struct Parts {
+    pub config: Config,
+    pub snapshot: Snapshot,
+    pub reloader: Reloader,
+    /// Set by a SIGHUP that came before the signal loop ran.
+    pub early_reload: Arc<AtomicBool>,
+    pub metrics: Arc<Metrics>,
+    pub access_log: Arc<AccessLog>,
+}
+
+/// Why the process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// Let open requests finish.
+    Drain,
+    /// At once.
+    Now,
+}
+
+/// Serves until a signal ends it. An error is one that kept it from serving: a port in use, for instance.
+pub fn run(parts: Parts) -> io::Result<()> {
+    let threads = match parts.config.server.threads {
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        threads => threads,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
+    let result = runtime.block_on(serve(parts, threads));
+    // Connections that outlived the drain are dropped with the runtime.
+    runtime.shutdown_background();
+    result
+}
+
+async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
+    let mut signals = Signals::register()?;
+    let Parts { config, snapshot, reloader, early_reload, metrics, access_log } = parts;
+    let server = config.server.clone();
+    let clock = Clock::start();
+    metrics.config_loaded(snapshot.generation, Clock::wall().seconds());
+    let live = Arc::new(Live::from_pointee(snapshot));
+    let store = Arc::new(MemoryStore::new(config.store.max_entries));
+    let (shutdown, shutting_down) = watch::channel(false);
+
+    let listeners = server.listen.iter().map(|address| bind(*address)).collect::<io::Result<Vec<_>>>()?;
+    let admin_listener = bind(config.admin.listen)?;
+
+    let gate = Gate {
+        live: live.clone(),
+        store: store.clone(),
+        clock,
+        metrics: metrics.clone(),
+        access_log: access_log.clone(),
+        parking: Parking::new(server.max_parked),
+    };
+    let mut proxy = http_proxy(&Arc::new(pingora_conf(threads)), gate);
+    proxy.server_options = Some(serve_options(&server));
+    let proxy = Arc::new(proxy);
+    let connections = Connections::new();
+    for listener in listeners {
+        let deadlines = connection::Deadlines::new(&server);
+        tokio::spawn(connection::accept(listener, proxy.clone(), connections.clone(), deadlines, shutting_down.clone()));
+    }
+    let admin = Arc::new(Admin::new(metrics.clone(), config.admin.token.clone(), shutting_down.clone()));
+    tokio::spawn(connection::accept_http1(admin_listener, admin, shutting_down.clone()));
+    tokio::spawn(sweep(store, clock, metrics.clone()));
+
+    tracing::info!(listen = ?server.listen, admin = %config.admin.listen, "ready");
+    let reloads = Reloads { reloader, live, metrics };
+    if early_reload.swap(false, Ordering::AcqRel) {
+        reloads.reload().await;
+    }
+    if signals.ending(&reloads, &access_log).await == Ending::Drain {
+        shutdown.send_replace(true);
+        pingora::apps::HttpServerApp::http_cleanup(&*proxy).await;
+        tokio::select! {
+            () = drained(&connections, &server) => {}
+            _ = signals.second() => tracing::warn!("ending at once"),
+        }
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"));
+    let socket = if address.is_ipv4() { tokio::net::TcpSocket::new_v4() } else { tokio::net::TcpSocket::new_v6() };
+    let socket = socket.map_err(named)?;
+    socket.set_reuseaddr(true).map_err(named)?;
+    socket.bind(address).map_err(named)?;
+    socket.listen(LISTEN_BACKLOG).map_err(named)
+}
+
+fn pingora_conf(threads: usize) -> ServerConf {
+    ServerConf {
+        threads,
+        upstream_keepalive_pool_size: UPSTREAM_POOL_CONNECTIONS,
+        max_retries: crate::proxy::upstream::MAX_RETRIES as usize + 1,
+        ..ServerConf::default()
+    }
+}
+
+async fn drained(connections: &Connections, server: &ServerConfig) {
+    let started = Stopwatch::start();
+    let open = connections.open();
+    tracing::info!(open, limit_ms = server.drain.0, "draining");
+    while connections.open() > 0 && started.elapsed() < server.drain.to_duration() {
+        tokio::time::sleep(DRAIN_POLL).await;
+    }
+    if connections.open() > 0 {
+        tracing::warn!(open = connections.open(), "the drain time is over, closing what is left");
+    }
+}
+
+async fn sweep(store: Arc<MemoryStore>, clock: Clock, metrics: Arc<Metrics>) {
+    let mut ticks = tokio::time::interval(SWEEP_INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    loop {
+        ticks.tick().await;
+        store.sweep(clock.now(), SWEEP_COUNTERS);
+        metrics.store_holds(store.len(), store.evictions());
+    }
+}
+
+struct Reloads {
+    reloader: Reloader,
+    live: Arc<Live>,
+    metrics: Arc<Metrics>,
+}
+
+impl Reloads {
+    async fn reload(&self) {
+        let succeeded = self.reloader.reload(&self.live).await;
+        self.metrics.reload_finished(succeeded);
+        if succeeded {
+            self.metrics.config_loaded(self.live.load().generation, Clock::wall().seconds());
+        }
+    }
+}
+
+struct Signals {
+    hangup: Signal,
+    terminate: Signal,
+    quit: Signal,
+    interrupt: Signal,
+    user1: Signal,
+}
+
+impl Signals {
+    fn register() -> io::Result<Self> {
+        Ok(Self {
+            hangup: signal(SignalKind::hangup())?,
+            terminate: signal(SignalKind::terminate())?,
+            quit: signal(SignalKind::quit())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            user1: signal(SignalKind::user_defined1())?,
+        })
+    }
+
+    /// Serves HUP and USR1 until one of the others comes.
+    async fn ending(&mut self, reloads: &Reloads, access_log: &AccessLog) -> Ending {
+        loop {
+            tokio::select! {
+                biased;
+                _ = self.interrupt.recv() => return Ending::Now,
+                _ = self.terminate.recv() => return Ending::Drain,
+                _ = self.quit.recv() => return Ending::Drain,
+                _ = self.user1.recv() => access_log.reopen(),
+                _ = self.hangup.recv() => {
+                    tokio::select! {
+                        biased;
+                        _ = self.interrupt.recv() => return Ending::Now,
+                        _ = self.terminate.recv() => return Ending::Drain,
+                        _ = self.quit.recv() => return Ending::Drain,
+                        () = reloads.reload() => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// A signal that ends a drain.
+    async fn second(&mut self) -> Ending {
+        tokio::select! {
+            _ = self.interrupt.recv() => Ending::Now,
+            _ = self.terminate.recv() => Ending::Now,
+        }
+    }
+}
