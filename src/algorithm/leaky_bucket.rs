@@ -1,29 +1,94 @@
-//! Placeholder.
-use super::{Algorithm, Quota, State, Units, Wait};
+//! A queue that lets one request go each W/Q: admitted ones are held until their turn, the rest is refused at once.
+//!
+//! State: `[last, used, part]` (see [`super::bucket`]), the backlog: what has been admitted and has not drained. A request
+//! departs when what was before it has drained, so the backlog before it, divided by the rate, is its delay. Nothing is
+//! kept of single requests. The queue bounds the backlog; `max_wait` refuses what would be held longer.
+
+use super::bucket::Bucket;
+use super::{Algorithm, Quota, State, Units, Wait, check_capacity, check_rate};
 use crate::time::{Millis, Timestamp};
 
-/// Placeholder.
+/// `leaky_bucket`.
 pub struct LeakyBucket;
+
+impl LeakyBucket {
+    /// From `now`, how long until a request would be held no longer than `max_wait`: each millisecond that passes
+    /// takes one off the delay.
+    fn until_short_enough(quota: &Quota, bucket: &Bucket, now: Timestamp) -> Millis {
+        quota.max_wait.map_or(Millis(0), |max| Millis((bucket.until_empty(now).0 - max.0).max(0)))
+    }
+}
 
 impl Algorithm for LeakyBucket {
     fn name(&self) -> &'static str {
         "leaky_bucket"
     }
-    fn check(&self, _: &Quota) -> Result<(), String> {
-        Ok(())
+
+    fn check(&self, quota: &Quota) -> Result<(), String> {
+        check_rate(quota)?;
+        check_capacity("queue", quota)?;
+        match quota.max_wait {
+            Some(max) if max.0 < 0 => Err("max_wait must not be negative".to_owned()),
+            _ => Ok(()),
+        }
     }
-    fn remaining(&self, quota: &Quota, _: &State, _: Timestamp) -> Units {
-        quota.capacity
+
+    fn remaining(&self, quota: &Quota, state: &State, now: Timestamp) -> Units {
+        let bucket = Bucket::at(quota, state, now);
+        if Self::until_short_enough(quota, &bucket, now).0 > 0 { 0 } else { (quota.capacity - bucket.used()).max(0) }
     }
-    fn wait(&self, _: &Quota, _: &State, _: Timestamp, _: Units) -> Wait {
-        Wait::Now
+
+    fn wait(&self, quota: &Quota, state: &State, now: Timestamp, cost: Units) -> Wait {
+        if cost == 0 {
+            return Wait::Now;
+        }
+        if cost > quota.capacity {
+            return Wait::Never;
+        }
+        let bucket = Bucket::at(quota, state, now);
+        let room = bucket.until_at_most(quota.capacity - cost, now);
+        Wait::after(room.max(Self::until_short_enough(quota, &bucket, now)))
     }
-    fn charge(&self, _: &Quota, _: &mut State, _: Timestamp, _: Units, _: Millis) {}
-    fn refund(&self, _: &Quota, _: &mut State, _: Timestamp, _: Timestamp, _: Units) {}
-    fn reset(&self, _: &Quota, _: &State, _: Timestamp) -> Millis {
-        Millis(0)
+
+    fn delay(&self, quota: &Quota, state: &State, now: Timestamp) -> Millis {
+        Bucket::at(quota, state, now).until_empty(now)
     }
-    fn fresh_at(&self, _: &Quota, _: &State, now: Timestamp) -> Timestamp {
-        now
+
+    fn charge(&self, quota: &Quota, state: &mut State, now: Timestamp, cost: Units, delay: Millis) {
+        if cost == 0 {
+            return;
+        }
+        let mut bucket = Bucket::at(quota, state, now);
+        // Another limit holds the request longer than this one would: it departs that late, and the next has to
+        // be apart from that. Its own delay is not rounded in: whole milliseconds would slow a rate above 1000 a second.
+        if delay > bucket.until_empty(now) {
+            bucket.raise_to_span(now + delay - bucket.last());
+        }
+        bucket.add(cost);
+        *state = bucket.to_state();
+    }
+
+    fn debit(&self, quota: &Quota, state: &mut State, now: Timestamp, at: Timestamp, cost: Units) {
+        let mut bucket = Bucket::at(quota, state, at.min(now));
+        bucket.add_up_to(cost, quota.deepest());
+        *state = bucket.to_state();
+    }
+
+    fn refund(&self, quota: &Quota, state: &mut State, _now: Timestamp, at: Timestamp, cost: Units) {
+        let mut bucket = Bucket::stored(quota, state);
+        // Whoever was admitted later already has a later turn. A place before theirs that is given back would come
+        // out at the end of the queue, at the same moment as the last of them.
+        if at == bucket.last() {
+            bucket.remove(cost, Millis(0));
+            *state = bucket.to_state();
+        }
+    }
+
+    fn reset(&self, quota: &Quota, state: &State, now: Timestamp) -> Millis {
+        Bucket::at(quota, state, now).until_empty(now)
+    }
+
+    fn fresh_at(&self, quota: &Quota, state: &State, now: Timestamp) -> Timestamp {
+        now + self.reset(quota, state, now)
     }
 }

@@ -8,6 +8,7 @@
 //! Time that steps back grants nothing: an algorithm works with the later of `now` and what its state has seen.
 //! `docs/algorithms.md` is the definition that this code follows.
 
+mod bucket;
 pub mod calendar;
 pub mod exact;
 mod fixed_window;
@@ -16,11 +17,14 @@ mod sliding_log;
 mod sliding_window;
 mod token_bucket;
 
+#[cfg(test)]
+mod tests;
+
 use crate::time::{Millis, Timestamp};
 
 pub use fixed_window::FixedWindow;
 pub use leaky_bucket::LeakyBucket;
-pub use sliding_log::{Log, SlidingLog, MAX_LOG_COUNT};
+pub use sliding_log::{Log, MAX_LOG_COUNT, SlidingLog};
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
 
@@ -32,6 +36,19 @@ pub const UNIT: Units = 1000;
 
 /// The largest count a quota may have: 1e12 requests, 1e15 units, far below 2^53.
 pub const MAX_COUNT: i64 = 1_000_000_000_000;
+
+/// The longest window, ten years and a little: long enough for any contract, short enough that no edge overflows.
+pub const MAX_WINDOW: Millis = Millis(3_660 * 86_400_000);
+
+/// Instants further than this from the epoch (some 278 years) count as this far; a state with such an instant is broken
+/// and counts as fresh.
+pub const HORIZON_MS: i64 = 1 << 43;
+
+/// The longest span an answer names, some 140 000 years; a longer wait (a burst of 1e12 at one a year) is shown as this.
+const MAX_SPAN_MS: i64 = 1 << 52;
+
+/// The most units a counter holds: above twice the largest quota and burst together, exact in a double.
+const MAX_HELD: Units = 1 << 52;
 
 /// The length of time that a quota is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,6 +85,13 @@ pub struct Quota {
     pub max_wait: Option<Millis>,
 }
 
+impl Quota {
+    /// The most that may be inside once costs known late are charged: a debt is at most one quota deep.
+    const fn deepest(&self) -> Units {
+        self.capacity + self.count
+    }
+}
+
 /// What a counter remembers. `Cells` of zeros is a fresh counter for every algorithm but the log, whose fresh
 /// state is an empty `Log`; a state of the other kind (an old format, a broken value) counts as fresh.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +126,13 @@ pub enum Wait {
     Never,
 }
 
+impl Wait {
+    /// This span, which is no wait at all when it is not positive.
+    fn after(span: Millis) -> Self {
+        if span.0 <= 0 { Self::Now } else { Self::After(Millis(span.0.min(MAX_SPAN_MS))) }
+    }
+}
+
 /// One rate-limiting algorithm. For all methods: `quota` has passed [`Algorithm::check`], `cost` is ≥ 0.
 ///
 /// Invariants, held by the property tests of every algorithm in [`ALGORITHMS`]:
@@ -131,7 +162,15 @@ pub trait Algorithm: Sync + 'static {
     /// allowed (a debt, a shadow limit) and never overflows.
     fn charge(&self, quota: &Quota, state: &mut State, now: Timestamp, cost: Units, delay: Millis);
 
-    /// Gives back `cost` that was charged at `at`; what has already left the window is not given back twice.
+    /// Takes `cost` that became known only after its request was charged at `at`: never from a later window than the
+    /// request's, and never so that more than one quota of debt stands open. What has left the window is not charged.
+    fn debit(&self, quota: &Quota, state: &mut State, now: Timestamp, at: Timestamp, cost: Units) {
+        let _ = at;
+        self.charge(quota, state, now, cost, Millis(0));
+    }
+
+    /// Gives back `cost` that was charged at `at`, as far as it is certain to be still in the window, the log or the
+    /// bucket: what has left or drained is not given back twice.
     fn refund(&self, quota: &Quota, state: &mut State, now: Timestamp, at: Timestamp, cost: Units);
 
     /// The reset shown on an accepted response: the end of the current window, when the oldest entry of a log
@@ -148,9 +187,44 @@ impl std::fmt::Debug for dyn Algorithm {
     }
 }
 
+/// Units as a counter may hold them: a broken value is the nearest sane one.
+fn held(units: Units) -> Units {
+    units.clamp(0, MAX_HELD)
+}
+
+/// Whether an instant in a state can be one.
+fn is_known(instant: i64) -> bool {
+    (-HORIZON_MS..=HORIZON_MS).contains(&instant)
+}
+
+fn check_rate(quota: &Quota) -> Result<(), String> {
+    if !(UNIT..=MAX_COUNT * UNIT).contains(&quota.count) {
+        return Err(format!("the count must be from 1 to {MAX_COUNT}"));
+    }
+    if !(Millis(1)..=MAX_WINDOW).contains(&quota.window.nominal()) {
+        return Err(format!("the window must be from 1 ms to {} days", MAX_WINDOW.0 / 86_400_000));
+    }
+    Ok(())
+}
+
+fn check_capacity(field: &str, quota: &Quota) -> Result<(), String> {
+    if (UNIT..=MAX_COUNT * UNIT).contains(&quota.capacity) {
+        Ok(())
+    } else {
+        Err(format!("the {field} must be from 1 to {MAX_COUNT}"))
+    }
+}
+
+fn check_no_capacity(name: &str, quota: &Quota) -> Result<(), String> {
+    if quota.capacity == quota.count { Ok(()) } else { Err(format!("{name} has neither a burst nor a queue")) }
+}
+
+fn check_no_max_wait(quota: &Quota) -> Result<(), String> {
+    if quota.max_wait.is_none() { Ok(()) } else { Err("only leaky_bucket has a max_wait".to_owned()) }
+}
+
 /// Every algorithm; the configuration, the property tests and the conformance suite read this list.
-pub static ALGORITHMS: &[&dyn Algorithm] =
-    &[&FixedWindow, &SlidingLog, &SlidingWindow, &TokenBucket, &LeakyBucket];
+pub static ALGORITHMS: &[&dyn Algorithm] = &[&FixedWindow, &SlidingLog, &SlidingWindow, &TokenBucket, &LeakyBucket];
 
 /// The algorithm of that name, if there is one.
 pub fn by_name(name: &str) -> Option<&'static dyn Algorithm> {
