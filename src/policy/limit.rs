@@ -1,6 +1,7 @@
 //! One limit, compiled: everything that is fixed at load time is worked out here, so that a request only fills in
 //! its own values.
 
+use super::limit_text::LimitText;
 use crate::algorithm::{UNIT, Window};
 use crate::charge::Meter;
 use crate::config::model::{Counts, Layer, Mode, Name, OnStoreError, Scope, When};
@@ -24,6 +25,8 @@ pub struct Limit {
     pub on_store_error: Option<OnStoreError>,
     pub expose: bool,
     pub when: Option<When>,
+    /// What responses write of it, whatever the request.
+    pub text: LimitText,
 }
 
 impl Limit {

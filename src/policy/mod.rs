@@ -1,2 +1,3 @@
 //! What the operator meant.
 pub mod limit;
+pub mod limit_text;
