@@ -21,7 +21,7 @@ impl Source {
     fn load(&self) -> config::Loaded {
         match self {
             Self::File(path) => config::load(path, &|name| std::env::var(name).ok()),
-            Self::Embedded { main, keys } => config::load_text("demo", main, "demo keys", keys),
+            Self::Embedded { main, keys } => config::load_text("demo", main, Some(keys), &|_| None),
         }
     }
 }

@@ -62,7 +62,7 @@ impl Admin {
     fn is_authorised(&self, session: &ServerSession) -> bool {
         let Some(token) = &self.token else { return true };
         let given = session.get_header_bytes(header::AUTHORIZATION);
-        given.strip_prefix(b"Bearer ").is_some_and(|given| token.expose().as_bytes().ct_eq(given).into())
+        given.strip_prefix(b"Bearer ").is_some_and(|given| token.reveal().as_bytes().ct_eq(given).into())
     }
 }
 

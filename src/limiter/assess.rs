@@ -8,7 +8,7 @@ use super::rejection::Rejection;
 use crate::config::model::RouteAuth;
 use crate::policy::facts::{Draw, Facts, Parameters};
 use crate::policy::{ANONYMOUS, Policy};
-use crate::request::caller::{Identity, WrongKey};
+use crate::request::caller::Identity;
 use crate::request::client::{Client, contains};
 use crate::request::credential;
 use crate::request::host::Target;
@@ -26,6 +26,8 @@ pub struct Inputs<'a> {
     pub version: Version,
     /// The request target as received.
     pub target: &'a [u8],
+    /// HTTP/2's `:authority`.
+    pub authority: Option<&'a [u8]>,
     pub headers: &'a HeaderMap,
 }
 
@@ -52,7 +54,7 @@ pub struct Assessment<'a> {
 
 /// The normal form of where a request goes; the error is for the client.
 pub fn address<'a>(policy: &Policy, inputs: &Inputs<'a>) -> Result<Address<'a>, &'static str> {
-    let target = Target::parse(inputs.method, inputs.version, inputs.target, inputs.headers)?;
+    let target = Target::parse(inputs.method, inputs.version, inputs.target, inputs.authority, inputs.headers)?;
     let path = normalise(target.path, policy.paths)?;
     Ok(Address { target, path })
 }
@@ -167,13 +169,13 @@ impl<'a> Assessment<'a> {
                 }
                 Identity::Wrong(wrong) => {
                     let refusal = Refusal { rejection: Rejection::InvalidKey, draw: Draw::WrongKey };
-                    return Err(self.refuse_key(reason(wrong), refusal));
+                    return Err(self.refuse_key(wrong.reason(), refusal));
                 }
                 Identity::Known(index) => {
                     let record = policy.keys.record(index);
                     self.key = Some(index);
-                    self.facts.consumer = Some(record.consumer);
-                    self.facts.tier = policy.consumers[record.consumer].tier;
+                    self.facts.consumer = Some(record.consumer());
+                    self.facts.tier = policy.consumers[record.consumer()].tier;
                     if !record.permits(inputs.method, address.path.matching(), self.facts.address) {
                         return Err(self.refuse_key("forbidden", Refusal::new(Rejection::Forbidden)));
                     }
@@ -195,15 +197,6 @@ impl<'a> Assessment<'a> {
 /// What a request draws on once it is rejected for another reason than a limit.
 pub fn draw_of_rejection(draw: Draw) -> Draw {
     if draw == Draw::Nothing { Draw::Nothing } else { Draw::Address }
-}
-
-fn reason(wrong: WrongKey) -> &'static str {
-    match wrong {
-        WrongKey::Invalid | WrongKey::Malformed => "invalid",
-        WrongKey::NotYetValid => "not_yet_valid",
-        WrongKey::Expired => "expired",
-        WrongKey::Disabled => "disabled",
-    }
 }
 
 /// The method that a CORS preflight asks for; absent when the request is none (Fetch standard, CORS-preflight request).

@@ -59,7 +59,7 @@ impl Receipt {
     pub fn refund<'a>(&'a self, policy: &'a Policy) -> Vec<Correction<'a>> {
         let correction = |taken: &'a Taken| Correction {
             meter: &policy.limits[taken.limit].meter,
-            parts: taken.parts.clone(),
+            parts: taken.parts.iter().cloned().collect(),
             at: self.at,
             delta: -taken.cost,
         };

@@ -4,6 +4,7 @@
 //! reached, costs that can never fit, names of limits that would be equal.
 
 use super::limit::{Limit, TierIndex};
+use super::limit_text::LimitText;
 use super::names::Names;
 use super::scope::Axis;
 use super::{Consumer, Policy, Route, Tier, references};
@@ -11,9 +12,8 @@ use crate::algorithm::{self, Quota, UNIT};
 use crate::charge::Meter;
 use crate::config::model::{self, Config, Counts, Layer, Located, Mode, Name, PatternSegment, Place, Scope};
 use crate::config::{Problem, Severity};
-use crate::request::caller::{KeyRecord, KeyTable};
+use crate::request::caller::{KeyTable, NewKey};
 use crate::request::client::AddressRules;
-use crate::request::path::PathRules;
 use crate::request::route::{RouteSpec, Router};
 use std::ops::Range;
 
@@ -65,7 +65,7 @@ impl<'c> Compiler<'c> {
             allow: config.client_ip.allow.clone(),
             deny: config.client_ip.deny.clone(),
             exempt: config.client_ip.exempt.clone(),
-            paths: PathRules { encoded_slash: config.paths.encoded_slash, merge_slashes: config.paths.merge_slashes },
+            paths: config.paths,
             sources: config.auth.sources.clone(),
             anonymous: config.auth.anonymous,
             forward_credentials: config.auth.forward_credentials,
@@ -103,6 +103,7 @@ impl<'c> Compiler<'c> {
         Limit {
             layer,
             meter: meter(&name, algorithm, quota),
+            text: LimitText::new(&name, &quota, algorithm),
             name: Name::from(name),
             per: written.per.as_ref().map_or(per, |per| &per.value).iter().cloned().map(Axis::new).collect(),
             counts: written.counts,
@@ -121,6 +122,7 @@ impl<'c> Compiler<'c> {
         self.limits.push(Limit {
             layer: Layer::Ip,
             meter: meter(FAILURES, &algorithm::SlidingWindow, quota),
+            text: LimitText::new(FAILURES, &quota, &algorithm::SlidingWindow),
             name: Name::from(FAILURES),
             per: vec![Axis::new(Scope::Ip)],
             counts: Counts::Requests,
@@ -158,20 +160,24 @@ impl<'c> Compiler<'c> {
         consumers
     }
 
-    fn keys(&self) -> KeyTable {
-        let records = self.config.consumers.iter().enumerate().flat_map(|(consumer, written)| {
-            written.keys.iter().map(move |key| KeyRecord {
+    fn keys(&mut self) -> KeyTable {
+        let keys = self.config.consumers.iter().enumerate().flat_map(|(consumer, written)| {
+            written.keys.iter().map(move |key| NewKey {
                 digest: key.sha256.value,
                 consumer,
                 id: key.id.value.as_str().into(),
                 not_before: key.not_before,
                 expires: key.expires,
                 routes: key.routes.as_ref().map(|routes| routes.iter().map(|route| route.value.clone()).collect()),
-                allow_ips: key.allow_ips.as_ref().map(|networks| networks.clone().into_boxed_slice()),
+                allow_ips: key.allow_ips.clone(),
                 disabled: key.disabled,
             })
         });
-        KeyTable::new(records)
+        KeyTable::build(keys.collect()).unwrap_or_else(|duplicates| {
+            let count = duplicates.len();
+            self.problems.push(Problem::unplaced(format!("{count} keys have the digest of another key")));
+            KeyTable::build(Vec::new()).expect("no two of no keys are equal")
+        })
     }
 
     fn routes(&mut self) -> Vec<Route> {
@@ -238,7 +244,7 @@ impl<'c> Compiler<'c> {
     }
 
     fn router(&mut self) -> Option<Router> {
-        let specs: Vec<RouteSpec> = self.config.routes.iter().map(route_spec).collect();
+        let specs: Vec<RouteSpec<'_>> = self.config.routes.iter().map(route_spec).collect();
         match Router::build(&specs) {
             Ok(router) => Some(router),
             Err(conflicts) => {
@@ -299,9 +305,9 @@ fn has_parameter(pattern: &model::RoutePattern, name: &str) -> bool {
     })
 }
 
-fn route_spec(route: &model::Route) -> RouteSpec {
+fn route_spec(route: &model::Route) -> RouteSpec<'_> {
     RouteSpec {
-        hosts: route.hosts.iter().map(|host| host.value.clone()).collect(),
-        patterns: route.matches.iter().map(|pattern| pattern.value.clone()).collect(),
+        hosts: route.hosts.iter().map(|host| host.value.as_str()).collect(),
+        patterns: route.matches.iter().map(|pattern| &pattern.value).collect(),
     }
 }

@@ -3,10 +3,11 @@
 
 use super::facts::Facts;
 use super::scope::{Axis, header_value};
+use super::limit_text::LimitText;
 use crate::algorithm::{UNIT, Window};
 use crate::charge::Meter;
 use crate::request::client::contains;
-use crate::request::host::host_matches;
+use crate::request::host;
 use crate::config::model::{Counts, Layer, Mode, Name, OnStoreError, When};
 
 /// An index into [`super::Policy::tiers`].
@@ -28,6 +29,8 @@ pub struct Limit {
     pub on_store_error: Option<OnStoreError>,
     pub expose: bool,
     pub when: Option<When>,
+    /// What responses write of it, whatever the request.
+    pub text: LimitText,
 }
 
 impl Limit {
@@ -64,6 +67,6 @@ impl Limit {
 fn holds(when: &When, facts: &Facts<'_>) -> bool {
     when.method.as_ref().is_none_or(|methods| methods.iter().any(|method| method == facts.method))
         && when.ip.as_ref().is_none_or(|networks| contains(networks, facts.address))
-        && when.host.as_ref().is_none_or(|hosts| hosts.iter().any(|host| host_matches(host, facts.host)))
+        && when.host.as_ref().is_none_or(|hosts| hosts.iter().any(|pattern| host::matches(pattern, facts.host)))
         && when.headers.iter().all(|(name, value)| *header_value(facts, name) == *value.as_bytes())
 }

@@ -7,17 +7,16 @@
 mod compile;
 pub mod facts;
 pub mod limit;
+pub mod limit_text;
 mod names;
 mod references;
 pub mod scope;
 
 use crate::algorithm::{UNIT, Units};
 use crate::charge::{Charge, Charges};
-use crate::config::model::{Counts, Layer, Mode, Name, RouteAuth};
-use crate::config::model::KeySource;
+use crate::config::model::{Counts, KeySource, Layer, Mode, Name, Paths, RouteAuth};
 use crate::request::caller::KeyTable;
 use crate::request::client::{AddressRules, contains};
-use crate::request::path::PathRules;
 use crate::request::route::Router;
 use crate::time::Millis;
 use facts::{Draw, Facts};
@@ -42,7 +41,7 @@ pub struct Policy {
     pub deny: Vec<IpNet>,
     /// Networks on which no limit applies.
     pub exempt: Vec<IpNet>,
-    pub paths: PathRules,
+    pub paths: Paths,
     pub sources: Vec<KeySource>,
     /// Whether a request without a key may pass where a key is optional.
     pub anonymous: bool,
@@ -104,7 +103,7 @@ impl Policy {
     }
 
     /// The charges of a request, in the order that headers list them.
-    pub fn select<'a>(&'a self, facts: &'a Facts<'a>, draw: Draw) -> Selection<'a> {
+    pub fn select<'a>(&'a self, facts: &'a Facts<'_>, draw: Draw) -> Selection<'a> {
         let mut selection = Selection { limits: SmallVec::new(), charges: SmallVec::new() };
         if draw == Draw::Nothing {
             return selection;
@@ -136,7 +135,7 @@ impl Policy {
             .unwrap_or_else(|| self.tiers[facts.tier].limits.clone())
     }
 
-    fn push<'a>(&'a self, selection: &mut Selection<'a>, range: Range<usize>, facts: &'a Facts<'a>, draw: Draw) {
+    fn push<'a>(&'a self, selection: &mut Selection<'a>, range: Range<usize>, facts: &'a Facts<'_>, draw: Draw) {
         for index in range {
             let limit = &self.limits[index];
             if !limit.applies(facts) {

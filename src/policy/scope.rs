@@ -35,11 +35,11 @@ impl Axis {
 }
 
 /// The values of `axes` for a request, in order.
-pub fn parts<'a>(axes: &'a [Axis], facts: &'a Facts<'a>, policy: &'a Policy) -> Parts<'a> {
+pub fn parts<'a>(axes: &'a [Axis], facts: &'a Facts<'_>, policy: &'a Policy) -> Parts<'a> {
     axes.iter().map(|axis| part(axis, facts, policy)).collect()
 }
 
-fn part<'a>(axis: &'a Axis, facts: &'a Facts<'a>, policy: &'a Policy) -> Part<'a> {
+fn part<'a>(axis: &'a Axis, facts: &'a Facts<'_>, policy: &'a Policy) -> Part<'a> {
     let named = |value: &'a [u8]| Part::Named(&axis.tag, value);
     match &axis.scope {
         Scope::Ip => Part::Address(facts.group),
@@ -64,7 +64,7 @@ fn part<'a>(axis: &'a Axis, facts: &'a Facts<'a>, policy: &'a Policy) -> Part<'a
 }
 
 /// A header's value: whole, outer blanks trimmed, several lines joined by `,`; `""` when it is absent.
-pub fn header_value<'a>(facts: &'a Facts<'a>, name: &str) -> Cow<'a, [u8]> {
+pub fn header_value<'a>(facts: &'a Facts<'_>, name: &str) -> Cow<'a, [u8]> {
     let mut lines = facts.headers.get_all(name).iter().map(|value| value.as_bytes().trim_ascii());
     let Some(first) = lines.next() else { return Cow::Borrowed(b"") };
     let Some(second) = lines.next() else { return Cow::Borrowed(first) };

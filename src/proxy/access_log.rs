@@ -4,7 +4,7 @@
 //! queue is full lines are dropped and counted by the writer. A line holds no key and no query value. The file is
 //! opened again when [`AccessLog::reopen`] was called, for log rotation.
 
-use crate::algorithm::calendar::rfc3339_millis;
+use crate::algorithm::calendar::rfc3339;
 use crate::config::model::{AccessLog as Target, LogFormat};
 use crate::time::Timestamp;
 use serde::Serialize;
@@ -130,7 +130,9 @@ fn write_text(out: &mut Vec<u8>, line: &Line<'_>) -> io::Result<()> {
 
 /// The time of a line: RFC 3339, UTC, milliseconds.
 pub fn time_text(at: Timestamp) -> String {
-    rfc3339_millis(at)
+    let seconds = rfc3339(at);
+    let millis = at.0.rem_euclid(1000);
+    format!("{}.{millis:03}Z", seconds.trim_end_matches('Z'))
 }
 
 struct ReopenedFile {

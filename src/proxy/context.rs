@@ -21,6 +21,8 @@ pub struct Context {
     pub path: String,
     /// The query as forwarded, without the key.
     pub query: Option<String>,
+    /// The authority that the client asked for, as it goes upstream.
+    pub host: Option<HeaderValue>,
     pub peer: Option<IpAddr>,
     pub client: Option<IpAddr>,
     pub trusted_peer: bool,
@@ -52,6 +54,7 @@ impl Context {
             request_id: HeaderValue::from_static(""),
             path: String::new(),
             query: None,
+            host: None,
             peer: None,
             client: None,
             trusted_peer: false,

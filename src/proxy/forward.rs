@@ -37,14 +37,14 @@ const ORIGIN: [&str; 11] = [
 ];
 
 /// Turns the request as received into the request as forwarded.
-pub fn rewrite(request: &mut RequestHeader, context: &Context, host: Option<&HeaderValue>) -> Result<()> {
+pub fn rewrite(request: &mut RequestHeader, context: &Context) -> Result<()> {
     let policy = &context.snapshot.policy;
     set_target(request, context)?;
     remove_spoofed(request, context.trusted_peer);
     if !policy.forward_credentials {
         remove_credentials(request, policy)?;
     }
-    set_origin(request, context, host)?;
+    set_origin(request, context)?;
     set_identity(request, context)
 }
 
@@ -90,11 +90,8 @@ fn remove_spoofed(request: &mut RequestHeader, trusted_peer: bool) {
 }
 
 fn remove_credentials(request: &mut RequestHeader, policy: &Policy) -> Result<()> {
-    let stripped = credential::strip_headers(&policy.sources, &request.headers);
-    for name in &stripped.remove {
-        request.remove_header(name);
-    }
-    for (name, values) in stripped.replace {
+    let stripped = credential::strip(&policy.sources, &request.headers, None);
+    for (name, values) in stripped.headers {
         request.remove_header(&name);
         for value in values {
             request.append_header(name.clone(), value)?;
@@ -103,7 +100,7 @@ fn remove_credentials(request: &mut RequestHeader, policy: &Policy) -> Result<()
     Ok(())
 }
 
-fn set_origin(request: &mut RequestHeader, context: &Context, host: Option<&HeaderValue>) -> Result<()> {
+fn set_origin(request: &mut RequestHeader, context: &Context) -> Result<()> {
     if let Some(peer) = context.peer {
         let peer = peer.to_string();
         let lines = request.headers.get_all(&FORWARDED_FOR).iter();
@@ -114,8 +111,13 @@ fn set_origin(request: &mut RequestHeader, context: &Context, host: Option<&Head
     if !request.headers.contains_key(&FORWARDED_PROTO) {
         request.insert_header(FORWARDED_PROTO, HeaderValue::from_static("http"))?;
     }
-    if let Some(host) = host.filter(|_| !request.headers.contains_key(&FORWARDED_HOST)) {
-        request.insert_header(FORWARDED_HOST, host.clone())?;
+    if let Some(host) = &context.host {
+        if request.headers.get(header::HOST) != Some(host) {
+            request.insert_header(header::HOST, host.clone())?;
+        }
+        if !request.headers.contains_key(&FORWARDED_HOST) {
+            request.insert_header(FORWARDED_HOST, host.clone())?;
+        }
     }
     request.insert_header(REQUEST_ID, context.request_id.clone())
 }
@@ -127,13 +129,7 @@ fn set_identity(request: &mut RequestHeader, context: &Context) -> Result<()> {
         request.insert_header(CONSUMER_ID, value(&policy.consumers[consumer].name))?;
     }
     if let Some(key) = context.key {
-        request.insert_header(KEY_ID, value(&policy.keys.record(key).id))?;
+        request.insert_header(KEY_ID, value(policy.keys.record(key).id()))?;
     }
     request.insert_header(CONSUMER_TIER, value(&policy.tiers[context.tier].name))
-}
-
-/// The host that the client asked for, for `X-Forwarded-Host`.
-pub fn host_of(request: &RequestHeader) -> Option<HeaderValue> {
-    let authority = request.uri.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
-    authority.or_else(|| request.headers.get(header::HOST).cloned())
 }

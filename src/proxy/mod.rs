@@ -5,18 +5,25 @@
 //! decides is in `limiter` and below. Choosing an upstream again for a retry happens after the request filter, so a
 //! retry is never charged.
 
+mod accept;
 pub mod access_log;
 pub mod connection;
 mod context;
+mod cors;
 mod early;
 mod forward;
+mod grpc;
 pub mod headers;
 mod hold;
+mod instant;
+mod members;
 mod observe;
+mod page;
 pub mod parking;
-pub mod refusal;
+mod refusal;
 mod request_id;
 pub mod snapshot;
+mod template;
 pub mod upstream;
 
 use crate::config::model::Server;
@@ -24,7 +31,6 @@ use crate::limiter::assess::{self, Inputs};
 use crate::limiter::decide;
 use crate::limiter::rejection::Rejection;
 use crate::metrics::Metrics;
-use crate::request::query;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::time::{Clock, Stopwatch};
@@ -83,7 +89,8 @@ impl Gate {
             peer,
             method: header.method.as_str(),
             version: header.version,
-            target: &target_of(header),
+            target: header.raw_path(),
+            authority: authority_of(header),
             headers: &header.headers,
         };
         let address = assess::address(policy, &inputs);
@@ -192,12 +199,11 @@ impl ProxyHttp for Gate {
 
     async fn upstream_request_filter(
         &self,
-        session: &mut Session,
+        _session: &mut Session,
         request: &mut RequestHeader,
         context: &mut Context,
     ) -> Result<()> {
-        let host = forward::host_of(session.req_header());
-        forward::rewrite(request, context, host.as_ref())
+        forward::rewrite(request, context)
     }
 
     async fn request_body_filter(
@@ -253,8 +259,8 @@ impl ProxyHttp for Gate {
         self.observe_upstream(context);
         let Some(decision) = context.decision.as_ref().filter(|decision| !decision.is_unlimited()) else { return Ok(()) };
         let snapshot = &context.snapshot;
-        for name in headers::OWNED {
-            response.remove_header(&name);
+        for name in snapshot.style.owned_names() {
+            response.remove_header(name);
         }
         let mut result = Ok(());
         snapshot.style.stamp(&decision.verdict(&snapshot.policy), Clock::wall(), &mut |name, value| {
@@ -330,15 +336,10 @@ fn peer_address(session: &Session) -> IpAddr {
     address.map_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), |address| address.ip())
 }
 
-/// The target as received; HTTP/2 has authority and path apart.
-fn target_of(header: &RequestHeader) -> std::borrow::Cow<'_, [u8]> {
-    match header.uri.authority().filter(|_| header.version == Version::HTTP_2) {
-        Some(authority) => {
-            let path = header.uri.path_and_query().map_or("/", |path| path.as_str());
-            format!("http://{authority}{path}").into_bytes().into()
-        }
-        None => header.raw_path().into(),
-    }
+/// HTTP/2's `:authority`; HTTP/1.1 has it in the target, if at all.
+fn authority_of(header: &RequestHeader) -> Option<&[u8]> {
+    let authority = header.uri.authority().filter(|_| header.version == Version::HTTP_2);
+    authority.map(|authority| authority.as_str().as_bytes())
 }
 
 /// Names, values and separators of all header lines, and the target.
@@ -346,3 +347,6 @@ fn header_bytes(header: &RequestHeader) -> u64 {
     let lines = header.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
     (lines.sum::<usize>() + header.raw_path().len()) as u64
 }
+
+#[cfg(test)]
+mod fixtures;

@@ -7,8 +7,9 @@ use crate::algorithm::UNIT;
 use crate::config::model::Mode;
 use crate::limiter::Decision;
 use crate::limiter::assess::{Address, Assessment};
-use crate::request::query;
+use crate::request::{credential, query};
 use crate::time::Clock;
+use http::HeaderValue;
 use pingora::proxy::Session;
 
 impl Context {
@@ -22,11 +23,12 @@ impl Context {
         self.tier = assessment.facts.tier;
         if let Ok(address) = address {
             self.path = address.path.forward().to_owned();
+            self.host = HeaderValue::from_str(address.target.authority).ok().filter(|host| !host.is_empty());
             self.query = address.target.query.map(|query| {
                 let policy = &self.snapshot.policy;
-                let forwarded =
-                    if policy.forward_credentials { query.to_vec() } else { crate::request::credential::strip_query(&policy.sources, query).into_owned() };
-                String::from_utf8_lossy(&forwarded).into_owned()
+                let stripped = credential::strip(&policy.sources, assessment.facts.headers, Some(query)).query;
+                let stripped = stripped.filter(|_| !policy.forward_credentials);
+                String::from_utf8_lossy(stripped.as_deref().unwrap_or(query)).into_owned()
             });
         }
     }
@@ -86,7 +88,7 @@ impl Gate {
             request_id: context.request_id(),
             client_ip: context.client.or(context.peer),
             consumer: context.consumer.map(|consumer| &*policy.consumers[consumer].name),
-            key_id: context.key.map(|key| &*policy.keys.record(key).id),
+            key_id: context.key.map(|key| policy.keys.record(key).id()),
             tier: context.client.map(|_| &*policy.tiers[context.tier].name),
             method: header.method.as_str(),
             route: context.route.map(|route| &*policy.routes[route].name),

@@ -3,7 +3,7 @@
 //! It is swapped whole ([`Live`]); a request takes it once, so that it never sees half a reload.
 
 use super::headers::Style;
-use super::refusal::ResponsePage;
+use super::page::ResponsePage;
 use super::upstream::Upstream;
 use crate::config::model::{Config, RateLimited, Server};
 use crate::config::{Problem, Severity};
@@ -11,7 +11,7 @@ use crate::metrics::{CheckCounters, LimitCounters, Metrics, UNMATCHED};
 use crate::policy::{self, Policy};
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 /// The snapshot in force.
 pub type Live = ArcSwap<Snapshot>;
@@ -85,8 +85,9 @@ fn pages(config: &Config, policy: Option<&Policy>, problems: &mut Vec<Problem>) 
     let mut add = |layers: &[&RateLimited], pages: &mut Vec<ResponsePage>| {
         match ResponsePage::compile(layers) {
             Ok(page) => pages.push(page),
-            Err(problem) => {
-                if !problems.contains(&problem) {
+            Err(found) => {
+                // A wider table's mistake comes up again with each narrower one.
+                for problem in found.into_iter().filter(|problem| !problems.contains(problem)).collect::<Vec<_>>() {
                     problems.push(problem);
                 }
                 pages.push(ResponsePage::default());

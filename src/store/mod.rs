@@ -43,13 +43,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Takes all charges or none: none when an enforced one does not fit. A charge that is not enforced and does not
     /// fit is reported and not taken. `now` is ignored by a store that has a clock of its own.
-    fn acquire<'a>(&'a self, now: Timestamp, charges: &'a [Charge<'a>]) -> Answer<'a, Result<Outcome, StoreError>>;
+    fn acquire<'a>(&'a self, now: Timestamp, charges: &'a [Charge<'_>]) -> Answer<'a, Result<Outcome, StoreError>>;
 
     /// Applies corrections of charges taken earlier.
-    fn settle<'a>(&'a self, now: Timestamp, corrections: &'a [Correction<'a>]) -> Answer<'a, Result<(), StoreError>>;
+    fn settle<'a>(&'a self, now: Timestamp, corrections: &'a [Correction<'_>]) -> Answer<'a, Result<(), StoreError>>;
 
     /// Forgets the counters named (their cost is ignored); true for each that existed.
-    fn forget<'a>(&'a self, charges: &'a [Charge<'a>]) -> Answer<'a, Result<Vec<bool>, StoreError>>;
+    fn forget<'a>(&'a self, charges: &'a [Charge<'_>]) -> Answer<'a, Result<Vec<bool>, StoreError>>;
 
     /// Counters held, where that is known.
     fn entries(&self) -> Option<u64>;
