@@ -66,6 +66,11 @@ impl Log {
         self.entries.is_empty()
     }
 
+    /// Entries that fit without allocating: its memory is 16 bytes of each.
+    pub fn room(&self) -> usize {
+        self.entries.capacity()
+    }
+
     fn newest(&self) -> Option<Timestamp> {
         self.entries.back().map(|entry| entry.at)
     }
