@@ -66,7 +66,28 @@ pub struct Server {
 pub struct Admin {
     pub listen: SocketAddr,
     /// The token read from `token_file`; required when `listen` is not loopback.
-    pub token: Option<String>,
+    pub token: Option<Secret>,
+}
+
+/// A text that must not be seen: `Debug` hides it and there is no `Display`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text itself, for comparing in constant time; never for a log or a page.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Secret(…)")
+    }
 }
 
 #[derive(Debug)]
@@ -187,7 +208,8 @@ pub struct Key {
 pub struct KeyPattern {
     /// Upper-case; absent: any.
     pub method: Option<String>,
-    /// As written, without the ending `*`; `*` alone is the empty prefix.
+    /// Normalised as request paths are, without the ending `*`; `*` alone is the empty prefix. A segment that
+    /// starts with `:` is a parameter and stands for any one segment (`{id}` is stored as `:id`).
     pub path: String,
     /// Whether it ends in `*`.
     pub any_rest: bool,

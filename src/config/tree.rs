@@ -1,0 +1,503 @@
+//! The generic part of reading: a file's spanned TOML tree, and a [`Reader`] that turns its nodes into values.
+//!
+//! Every value knows where it stands, so every complaint can point at it. Nothing stops at the first complaint: a
+//! value that cannot be read is `None` after its problem was noted, and the sections go on. A [`Table`] is only ever
+//! seen inside [`Reader::table`], which afterwards complains of each key that nobody asked for; so a mistyped key
+//! cannot be passed over, and the list of valid names in that message is never out of date.
+//!
+//! Of a file that is not valid TOML the rest is still read, for its own problems, but nothing is called missing in
+//! it: what is missing may stand in the part that was lost.
+
+use super::expand::expand;
+use super::misplaced::belongs;
+use super::model::{Located, Place};
+use super::problem::{Complaint, Problem, Sources, choices, name, nearest, quote};
+use super::units;
+use crate::time::Millis;
+use ipnet::IpNet;
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Problems beyond these are counted, not kept.
+const MAX_PROBLEMS: usize = 1000;
+
+/// Syntax errors shown of one file; one fault often causes a trail of them.
+const MAX_SYNTAX_ERRORS: usize = 10;
+
+/// Valid names listed in one message.
+const MAX_LISTED: usize = 40;
+
+/// Reads nodes, and keeps what the whole load shares: texts, problems, names already taken.
+pub(super) struct Reader<'e> {
+    pub sources: Sources,
+    pub problems: Vec<Problem>,
+    dropped: usize,
+    environment: &'e dyn Fn(&str) -> Option<String>,
+    /// For each file of `sources`.
+    files: Vec<FileState>,
+    taken: HashMap<(&'static str, String), Place>,
+}
+
+struct FileState {
+    /// What relative paths in this file are relative to.
+    directory: PathBuf,
+    /// Whether it is not valid TOML.
+    broken: bool,
+}
+
+/// A key and its value, or one element of a list (then `key` is the list's).
+#[derive(Clone, Copy)]
+pub(super) struct Node<'t> {
+    pub key: &'t str,
+    pub key_at: Place,
+    pub at: Place,
+    value: &'t DeValue<'t>,
+}
+
+/// A table whose keys are being asked for.
+pub(super) struct Table<'t> {
+    label: &'t str,
+    pub at: Place,
+    entries: Vec<Node<'t>>,
+    known: Vec<&'static str>,
+}
+
+impl<'e> Reader<'e> {
+    pub fn new(environment: &'e dyn Fn(&str) -> Option<String>) -> Self {
+        Self {
+            sources: Sources::default(),
+            problems: Vec::new(),
+            dropped: 0,
+            environment,
+            files: Vec::new(),
+            taken: HashMap::new(),
+        }
+    }
+
+    /// Keeps a text; relative paths in it are relative to `directory`.
+    pub fn add_file(&mut self, name: &str, text: String, directory: &Path) -> u16 {
+        self.files.push(FileState { directory: directory.to_owned(), broken: false });
+        self.sources.add(name, text)
+    }
+
+    /// Parses a file and hands its top-level table to `read`. Returns whether it is valid TOML.
+    pub fn document(&mut self, file: u16, read: impl FnOnce(&mut Self, &mut Table<'_>)) -> bool {
+        let text = self.sources.text(file).expect("a file is added before it is parsed");
+        let (root, errors) = DeTable::parse_recoverable(&text);
+        let broken_lines = self.syntax_errors(file, &text, &errors);
+        self.files[usize::from(file)].broken = !errors.is_empty();
+        let first = self.problems.len();
+        self.with_table("the top level", Place { file, start: 0, end: 0 }, root.get_ref(), read);
+        let rest = self.problems.split_off(first);
+        let is_trail = |problem: &Problem| {
+            problem.place.is_some_and(|place| {
+                place.file == file && broken_lines.iter().any(|line| line.contains(&(place.start as usize)))
+            })
+        };
+        self.problems.extend(rest.into_iter().filter(|problem| !is_trail(problem)));
+        errors.is_empty()
+    }
+
+    /// Notes the syntax errors, one a line; returns the ranges of those lines.
+    fn syntax_errors(&mut self, file: u16, text: &str, errors: &[toml::de::Error]) -> Vec<RangeInclusive<usize>> {
+        let mut lines: Vec<RangeInclusive<usize>> = Vec::new();
+        for error in errors {
+            let span = error.span().unwrap_or(text.len()..text.len());
+            if lines.len() >= MAX_SYNTAX_ERRORS || lines.iter().any(|line| line.contains(&span.start)) {
+                continue;
+            }
+            let start = text.floor_char_boundary(span.start);
+            let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
+            let line_end = text[start..].find('\n').map_or(text.len(), |newline| start + newline);
+            lines.push(line_start..=line_end);
+            let offending = text.get(span.clone()).unwrap_or("").trim();
+            let message = match (error.message(), offending) {
+                (message, "") => format!("not valid TOML: {message}"),
+                ("duplicate key", key) => format!("{} is defined twice", name(key)),
+                (message, offending) => format!("not valid TOML: {message}, at {}", name(offending)),
+            };
+            self.problem(Problem::error(place(file, &span), message));
+        }
+        lines
+    }
+
+    pub fn problem(&mut self, problem: Problem) {
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(problem);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// All problems in the order of the files, those of no place first, and the texts to show them with.
+    pub fn finish(mut self) -> (Vec<Problem>, Sources) {
+        self.problems.sort_by_key(|problem| problem.place.map(|place| (place.file, place.start)));
+        if self.dropped > 0 {
+            let message = format!("{} more problems are not shown", self.dropped);
+            self.problems.push(Problem::unplaced(message));
+        }
+        (self.problems, self.sources)
+    }
+
+    fn is_broken(&self, file: u16) -> bool {
+        self.files.get(usize::from(file)).is_some_and(|file| file.broken)
+    }
+
+    /// Something required is not there; unsaid in a file that is not valid TOML.
+    pub fn missing(&mut self, at: Place, message: impl Into<String>, hint: impl Into<String>) {
+        if !self.is_broken(at.file) {
+            self.problem(Problem::error(at, message).hint(hint));
+        }
+    }
+
+    /// A feature of the format that this version does not have.
+    pub fn unavailable(&mut self, at: Place, what: &str) {
+        self.problem(Problem::error(at, format!("{what} is not available yet")).hint("remove it"));
+    }
+
+    /// Takes a name of a kind; taken before is a problem that names both places.
+    pub fn unique(&mut self, kind: &'static str, text: &str, at: Place) -> bool {
+        let Some(first) = self.taken.get(&(kind, text.to_owned())).copied() else {
+            self.taken.insert((kind, text.to_owned()), at);
+            return true;
+        };
+        let first = self.sources.describe(first);
+        let message = format!("{kind} {} is defined twice", name(text));
+        self.problem(Problem::error(at, message).hint(format!("it is first defined at {first}")));
+        false
+    }
+
+    /// Reads a table; every key that `read` did not ask for is a problem.
+    pub fn table<'t, T>(&mut self, node: Node<'t>, read: impl FnOnce(&mut Self, &mut Table<'t>) -> T) -> Option<T> {
+        let DeValue::Table(entries) = node.value else {
+            self.wrong_type(node, "a table");
+            return None;
+        };
+        Some(self.with_table(node.key, node.at, entries, read))
+    }
+
+    /// Reads a table that was not written: every value takes its default.
+    pub fn absent_table<T>(&mut self, at: Place, read: impl FnOnce(&mut Self, &mut Table<'_>) -> T) -> T {
+        self.with_table("", at, &DeTable::new(), read)
+    }
+
+    fn with_table<'t, T>(
+        &mut self,
+        label: &'t str,
+        at: Place,
+        entries: &'t DeTable<'t>,
+        read: impl FnOnce(&mut Self, &mut Table<'t>) -> T,
+    ) -> T {
+        let mut entries: Vec<Node<'t>> =
+            entries.iter().map(|(key, value)| Node::new(at.file, key.get_ref(), &key.span(), value)).collect();
+        entries.sort_by_key(|entry| entry.key_at.start);
+        let mut table = Table { label, at, entries, known: Vec::new() };
+        let value = read(self, &mut table);
+        for entry in table.entries {
+            self.unknown(entry, table.label, &table.known);
+        }
+        value
+    }
+
+    fn unknown(&mut self, entry: Node<'_>, label: &str, known: &[&'static str]) {
+        let mut listed: Vec<&str> = known.iter().copied().take(MAX_LISTED).collect();
+        listed.sort_unstable();
+        let label = if label == "the top level" { label.to_owned() } else { name(label) };
+        let expected = choices(listed.iter().copied(), name);
+        let message = format!("unknown key {} in {label}; expected {expected}", name(entry.key));
+        let problem = Problem::error(entry.key_at, message);
+        let problem = match (nearest(entry.key, known.iter().copied()), belongs(entry.key)) {
+            (Some(near), _) => problem.hint(format!("did you mean {}?", name(near))),
+            (None, Some(elsewhere)) => problem.hint(elsewhere),
+            (None, None) => problem,
+        };
+        self.problem(problem);
+    }
+
+    /// The value is of another TOML type than expected.
+    pub fn wrong_type(&mut self, node: Node<'_>, expected: &str) {
+        if self.is_broken(node.at.file) && node.at.start == node.at.end {
+            return;
+        }
+        let problem =
+            Problem::error(node.at, format!("{} must be {expected}, not {}", name(node.key), node.described()));
+        let unquoted = match node.value {
+            DeValue::String(text) if expected.contains("integer") || expected.contains("true") => Some(text),
+            _ => None,
+        };
+        let bare = unquoted.filter(|text| text.parse::<i64>().is_ok() || matches!(text.as_ref(), "true" | "false"));
+        self.problem(match bare {
+            Some(text) => problem.hint(format!("without quotes: {text}")),
+            None => problem,
+        });
+    }
+
+    /// A string, its variables replaced.
+    pub fn text(&mut self, node: Node<'_>) -> Option<Located<String>> {
+        self.text_as(node, "a string")
+    }
+
+    fn text_as(&mut self, node: Node<'_>, expected: &str) -> Option<Located<String>> {
+        let DeValue::String(text) = node.value else {
+            self.wrong_type(node, expected);
+            return None;
+        };
+        match expand(text, self.environment) {
+            Ok(text) => Some(Located { value: text.into_owned(), at: node.at }),
+            Err(complaint) => {
+                self.problem(complaint.of(node.key, node.at));
+                None
+            }
+        }
+    }
+
+    /// A string that `parse` understands; `expected` names it where the type is wrong.
+    pub fn parsed<T>(
+        &mut self,
+        node: Node<'_>,
+        expected: &str,
+        parse: impl FnOnce(&str) -> Result<T, Complaint>,
+    ) -> Option<Located<T>> {
+        let text = self.text_as(node, expected)?;
+        match parse(&text.value) {
+            Ok(value) => Some(Located { value, at: text.at }),
+            Err(complaint) => {
+                self.problem(complaint.of(node.key, node.at));
+                None
+            }
+        }
+    }
+
+    /// One of a few words.
+    pub fn word<T: Copy>(&mut self, node: Node<'_>, words: &[(&str, T)]) -> Option<T> {
+        let names = || words.iter().map(|(word, _)| *word);
+        self.parsed(node, &choices(names(), quote), |text| one_of(text, words)).map(|word| word.value)
+    }
+
+    pub fn boolean(&mut self, node: Node<'_>) -> Option<bool> {
+        let DeValue::Boolean(value) = node.value else {
+            self.wrong_type(node, "true or false");
+            return None;
+        };
+        Some(*value)
+    }
+
+    /// A whole number in a range.
+    pub fn integer(&mut self, node: Node<'_>, range: RangeInclusive<i64>) -> Option<i64> {
+        let expected = format!("an integer from {} to {}", range.start(), range.end());
+        let DeValue::Integer(number) = node.value else {
+            self.wrong_type(node, &expected);
+            return None;
+        };
+        let value = i64::from_str_radix(number.as_str(), number.radix()).ok().filter(|value| range.contains(value));
+        if value.is_none() {
+            self.problem(Problem::error(node.at, format!("{} must be {expected}, not {number}", name(node.key))));
+        }
+        value
+    }
+
+    /// As written in the file: an integer or a float, for exact decimal arithmetic.
+    pub fn number<'t>(&mut self, node: Node<'t>) -> Option<&'t str> {
+        match node.value {
+            DeValue::Integer(number) if number.radix() == 10 => Some(number.as_str()),
+            DeValue::Float(number) => Some(number.as_str()),
+            _ => {
+                self.wrong_type(node, "a decimal number");
+                None
+            }
+        }
+    }
+
+    /// A span in a range.
+    pub fn span(&mut self, node: Node<'_>, range: RangeInclusive<Millis>) -> Option<Millis> {
+        if let DeValue::Integer(number) = node.value {
+            let message = format!("{} must be a span such as \"30s\", not the bare number {number}", name(node.key));
+            self.problem(Problem::error(node.at, message).hint(format!("seconds are \"{number}s\"")));
+            return None;
+        }
+        let span = self.parsed(node, "a span such as \"30s\"", units::span)?.value;
+        if range.contains(&span) {
+            return Some(span);
+        }
+        let message = format!(
+            "{} must be from {} ms to {} ms, not {} ms",
+            name(node.key),
+            range.start().0,
+            range.end().0,
+            span.0
+        );
+        self.problem(Problem::error(node.at, message));
+        None
+    }
+
+    /// A number of bytes in a range.
+    pub fn size(&mut self, node: Node<'_>, range: RangeInclusive<u64>) -> Option<u64> {
+        if let DeValue::Integer(number) = node.value {
+            let message = format!("{} must be a size such as \"32KiB\", not the bare number {number}", name(node.key));
+            self.problem(Problem::error(node.at, message).hint(format!("bytes are \"{number}B\"")));
+            return None;
+        }
+        let size = self.parsed(node, "a size such as \"32KiB\"", units::size)?.value;
+        if range.contains(&size) {
+            return Some(size);
+        }
+        let message = format!("{} must be from {} to {} bytes, not {size}", name(node.key), range.start(), range.end());
+        self.problem(Problem::error(node.at, message));
+        None
+    }
+
+    /// The elements of a list.
+    pub fn list<'t>(&mut self, node: Node<'t>) -> Option<Vec<Node<'t>>> {
+        let DeValue::Array(elements) = node.value else {
+            self.wrong_type(node, "a list");
+            return None;
+        };
+        Some(elements.iter().map(|element| node.element(element)).collect())
+    }
+
+    /// The elements of a list, or the one value that stands for a list of one.
+    pub fn one_or_more<'t>(&mut self, node: Node<'t>) -> Option<Vec<Node<'t>>> {
+        match node.value {
+            DeValue::Array(_) => self.list(node),
+            DeValue::String(_) => Some(vec![node]),
+            _ => {
+                self.wrong_type(node, "a string or a list of strings");
+                None
+            }
+        }
+    }
+
+    /// Networks; an empty list is a list of none.
+    pub fn networks(&mut self, node: Node<'_>) -> Option<Vec<IpNet>> {
+        let elements = self.list(node)?;
+        Some(self.each_network(elements))
+    }
+
+    pub fn each_network(&mut self, elements: Vec<Node<'_>>) -> Vec<IpNet> {
+        let parse = |node| self.parsed(node, "a network such as \"10.0.0.0/8\"", units::network);
+        elements.into_iter().filter_map(parse).map(|network| network.value).collect()
+    }
+
+    /// What was read of a list that must have elements: where an empty one would mean nobody, it is a problem and
+    /// `hint` says what to write instead.
+    pub fn filled<T>(&mut self, list: Vec<T>, node: Node<'_>, hint: &str) -> Option<Vec<T>> {
+        if matches!(node.value, DeValue::Array(elements) if elements.is_empty()) {
+            self.problem(Problem::error(node.at, format!("{} must not be empty", name(node.key))).hint(hint));
+        }
+        (!list.is_empty()).then_some(list)
+    }
+
+    /// A path, relative to the file that holds it; `None` for "".
+    pub fn path(&mut self, node: Node<'_>) -> Option<Located<PathBuf>> {
+        let text = self.text(node)?;
+        if text.value.contains('\0') {
+            self.problem(Problem::error(node.at, format!("{} is not a path", name(node.key))));
+            return None;
+        }
+        let directory = &self.files.get(usize::from(node.at.file))?.directory;
+        (!text.value.is_empty()).then(|| Located { value: directory.join(&text.value), at: text.at })
+    }
+}
+
+/// The value of a word, or which words there are.
+pub(super) fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Complaint> {
+    if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
+        return Ok(*value);
+    }
+    let names = || words.iter().map(|(word, _)| *word);
+    let complaint = Complaint::new(format!("expected {}, not {}", choices(names(), quote), quote(text)));
+    Err(match nearest(text, names()) {
+        Some(near) => complaint.hint(format!("did you mean {}?", quote(near))),
+        None => complaint,
+    })
+}
+
+fn place(file: u16, span: &std::ops::Range<usize>) -> Place {
+    let offset = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
+    Place { file, start: offset(span.start), end: offset(span.end) }
+}
+
+impl<'t> Node<'t> {
+    fn new(file: u16, key: &'t str, key_span: &std::ops::Range<usize>, value: &'t Spanned<DeValue<'t>>) -> Self {
+        Self { key, key_at: place(file, key_span), at: place(file, &value.span()), value: value.get_ref() }
+    }
+
+    fn element(self, value: &'t Spanned<DeValue<'t>>) -> Self {
+        let at = place(self.at.file, &value.span());
+        Self { key: self.key, key_at: at, at, value: value.get_ref() }
+    }
+
+    pub fn is_table(self) -> bool {
+        matches!(self.value, DeValue::Table(_))
+    }
+
+    pub fn is_text(self) -> bool {
+        matches!(self.value, DeValue::String(_))
+    }
+
+    pub fn as_datetime(self) -> Option<toml::value::Datetime> {
+        match self.value {
+            DeValue::Datetime(datetime) => Some(*datetime),
+            _ => None,
+        }
+    }
+
+    /// The value for a message; a text is quoted.
+    pub fn described(self) -> String {
+        match self.value {
+            DeValue::String(text) => format!("the string {}", quote(text)),
+            DeValue::Integer(number) => format!("the integer {number}"),
+            DeValue::Float(number) => format!("the float {number}"),
+            DeValue::Boolean(value) => value.to_string(),
+            DeValue::Datetime(datetime) => format!("the time {datetime}"),
+            DeValue::Array(_) => "a list".to_owned(),
+            DeValue::Table(_) => "a table".to_owned(),
+        }
+    }
+}
+
+impl<'t> Table<'t> {
+    /// The node of a key, which is thereby known.
+    pub fn take(&mut self, key: &'static str) -> Option<Node<'t>> {
+        self.known.push(key);
+        let index = self.entries.iter().position(|entry| entry.key == key)?;
+        Some(self.entries.remove(index))
+    }
+
+    /// The value of a key, if it is there and `read` understands it.
+    pub fn option<'e, T>(
+        &mut self,
+        reader: &mut Reader<'e>,
+        key: &'static str,
+        read: impl FnOnce(&mut Reader<'e>, Node<'t>) -> Option<T>,
+    ) -> Option<T> {
+        let node = self.take(key)?;
+        read(reader, node)
+    }
+
+    /// A table inside this one; absent, it is read as an empty one.
+    pub fn section<T>(
+        &mut self,
+        reader: &mut Reader<'_>,
+        key: &'static str,
+        read: impl Fn(&mut Reader<'_>, &mut Table<'_>) -> T,
+    ) -> T {
+        match self.take(key).and_then(|node| reader.table(node, &read)) {
+            Some(value) => value,
+            None => reader.absent_table(self.at, read),
+        }
+    }
+
+    /// All entries, in the order of the file: for tables whose keys are names.
+    pub fn take_all(&mut self) -> Vec<Node<'t>> {
+        std::mem::take(&mut self.entries)
+    }
+
+    /// Entries nobody has asked for so far.
+    pub fn rest(&self) -> &[Node<'t>] {
+        &self.entries
+    }
+}
