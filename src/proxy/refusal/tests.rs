@@ -346,7 +346,8 @@ proptest! {
                 style: &style(Dialect::Classic, Reset::Epoch),
                 page: &ResponsePage::default(),
             });
-            prop_assert_eq!(json(&answer)["request_id"].as_str(), Some(request_id.as_str()));
+            let body = json(&answer);
+            prop_assert_eq!(body["request_id"].as_str(), Some(request_id.as_str()));
         }
     }
 
