@@ -113,8 +113,10 @@ fn rate_phrase(quota: &Quota) -> String {
         Window::Month => format!("{requests} per month"),
         Window::Year => format!("{requests} per year"),
         Window::Span(Millis(span)) => {
-            let (unit_ms, unit) =
-                UNITS_MS.into_iter().find(|(unit_ms, _)| span % unit_ms == 0).expect("every span is whole milliseconds");
+            let (unit_ms, unit) = UNITS_MS
+                .into_iter()
+                .find(|(unit_ms, _)| span % unit_ms == 0)
+                .expect("every span is whole milliseconds");
             match span / unit_ms {
                 1 => format!("{requests} per {unit}"),
                 number => format!("{requests} per {}", counted(number, unit)),

@@ -48,7 +48,13 @@ pub fn fits(limit: &Limit, remaining: Units, reset_ms: i64) -> LimitStatus<'_> {
 
 /// How a limit stands that refuses a request of cost 1.
 pub fn refuses(limit: &Limit, remaining: Units, wait_ms: i64) -> LimitStatus<'_> {
-    LimitStatus { limit, cost: UNIT, remaining, wait: Wait::After(Millis(wait_ms)), reset: Millis(wait_ms + 86_400_000) }
+    LimitStatus {
+        limit,
+        cost: UNIT,
+        remaining,
+        wait: Wait::After(Millis(wait_ms)),
+        reset: Millis(wait_ms + 86_400_000),
+    }
 }
 
 /// Admitted unless a status refuses.

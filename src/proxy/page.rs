@@ -61,7 +61,8 @@ impl ResponsePage {
     pub fn compile(layers: &[&RateLimited]) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let narrowest = || layers.iter().rev().copied();
-        let text = |field: fn(&RateLimited) -> Option<&String>| narrowest().find_map(field).map(|text| text.as_str().into());
+        let text =
+            |field: fn(&RateLimited) -> Option<&String>| narrowest().find_map(field).map(|text| text.as_str().into());
         let mut page = Self {
             documentation_url: text(|layer| layer.documentation_url.as_ref()),
             upgrade_url: text(|layer| layer.upgrade_url.as_ref()),
@@ -81,7 +82,9 @@ impl ResponsePage {
                 Err(error) => problems.push(template_problem(body, error)),
             }
         }
-        for (name, value) in narrowest().map(|layer| &layer.headers).find(|headers| !headers.is_empty()).into_iter().flatten() {
+        for (name, value) in
+            narrowest().map(|layer| &layer.headers).find(|headers| !headers.is_empty()).into_iter().flatten()
+        {
             match extra_header(name, value) {
                 Ok(header) => page.headers.push(header),
                 Err(problem) => problems.push(problem),
@@ -94,7 +97,7 @@ impl ResponsePage {
 /// The place is that of the setting: the template may stand in a file of its own, so its line and column are told in
 /// the message.
 fn template_problem(body: &Located<String>, error: TemplateError) -> Problem {
-    let before = &body.value[..body.value.floor_char_boundary(error.offset)];
+    let before = body.value.get(..error.offset).unwrap_or(&body.value);
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     let message = format!("{} (line {line}, column {column} of the body)", error.message);
@@ -144,7 +147,10 @@ mod tests {
             ..table(Some("global"), Some("text/plain"))
         };
         let tier = RateLimited { upgrade_url: Some("https://example.com/pro".to_owned()), ..RateLimited::default() };
-        let route = RateLimited { headers: with_headers(&[("x-a", "1"), ("x-b", "2")]).headers, ..table(Some("{{policy}}"), None) };
+        let route = RateLimited {
+            headers: with_headers(&[("x-a", "1"), ("x-b", "2")]).headers,
+            ..table(Some("{{policy}}"), None)
+        };
         let page = ResponsePage::compile(&[&global, &tier, &route]).expect("valid");
         assert_eq!(page.documentation_url.as_deref(), Some("https://docs.example.com/"));
         assert_eq!(page.upgrade_url.as_deref(), Some("https://example.com/pro"));
@@ -169,7 +175,8 @@ mod tests {
             let page = ResponsePage::compile(&[&table(body, content_type)]).expect("valid");
             assert_eq!(page.content_type, expected, "{body:?} {content_type:?}");
         }
-        let page = ResponsePage::compile(&[&table(Some("x"), Some("text/html")), &table(Some(""), None)]).expect("valid");
+        let page =
+            ResponsePage::compile(&[&table(Some("x"), Some("text/html")), &table(Some(""), None)]).expect("valid");
         assert!(page.template.is_none());
     }
 
@@ -184,7 +191,13 @@ mod tests {
     #[test]
     fn all_problems_are_told_at_once() {
         let bad = RateLimited {
-            headers: with_headers(&[("retry-after", "0"), ("X-RateLimit-Limit", "1"), ("a b", "1"), ("x-a", "1\r\nx-b: 2")]).headers,
+            headers: with_headers(&[
+                ("retry-after", "0"),
+                ("X-RateLimit-Limit", "1"),
+                ("a b", "1"),
+                ("x-a", "1\r\nx-b: 2"),
+            ])
+            .headers,
             ..table(Some("{{"), Some("text/plain\r\nx: y"))
         };
         assert_eq!(ResponsePage::compile(&[&bad]).expect_err("six problems").len(), 6);

@@ -58,7 +58,7 @@ pub fn answer(rejection: Rejection, context: &AnswerContext<'_, '_>) -> Answer {
     let mut headers = Headers(Vec::with_capacity(16));
     let (status, body) = match form {
         Form::Grpc => (200, refusal.trailers(&mut headers)),
-        Form::Json | Form::ProblemJson => (rejection.status(), refusal.body(form, &mut headers)),
+        Form::Json | Form::ProblemJson => (refusal.rejection.status(), refusal.body(form, &mut headers)),
     };
     refusal.common_headers(form, &mut headers);
     Answer { status, headers: headers.0, body }
@@ -94,11 +94,15 @@ struct Refusal<'c, 'l> {
 impl<'c, 'l> Refusal<'c, 'l> {
     fn new(rejection: Rejection, context: &'c AnswerContext<'c, 'l>) -> Self {
         let status = context.verdict.and_then(Verdict::refusing);
+        // A client told that it is limited waits and comes back, which here would never end.
+        let rejection = match (rejection, status.map(|status| status.wait)) {
+            (Rejection::RateLimited, Some(Wait::Never)) => Rejection::CostExceedsLimit,
+            (rejection, _) => rejection,
+        };
         let wait = match rejection {
             Rejection::RateLimited => Some(match status.map(|status| status.wait) {
                 Some(Wait::After(wait)) => Wait::After(wait),
-                Some(Wait::Never) => Wait::Never,
-                Some(Wait::Now) | None => Wait::After(UNKNOWN_WAIT),
+                Some(Wait::Now | Wait::Never) | None => Wait::After(UNKNOWN_WAIT),
             }),
             Rejection::CostExceedsLimit => Some(Wait::Never),
             Rejection::LimiterUnavailable | Rejection::ShuttingDown => Some(Wait::After(UNKNOWN_WAIT)),

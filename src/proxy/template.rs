@@ -26,7 +26,10 @@ enum Escaping {
 enum Segment {
     Literal(Box<str>),
     /// `in_string`: within a JSON string, where an absent number is nothing rather than `null`.
-    Member { member: Member, in_string: bool },
+    Member {
+        member: Member,
+        in_string: bool,
+    },
 }
 
 /// A checked template.
@@ -160,18 +163,20 @@ impl Escaping {
                 out.pop();
                 out.remove(start);
             }
-            Self::Markup => text.chars().filter(|character| !character.is_control()).for_each(|character| {
-                match character {
+            Self::Markup => {
+                text.chars().filter(|character| !character.is_control()).for_each(|character| match character {
                     '&' => out.extend_from_slice(b"&amp;"),
                     '<' => out.extend_from_slice(b"&lt;"),
                     '>' => out.extend_from_slice(b"&gt;"),
                     '"' => out.extend_from_slice(b"&quot;"),
                     '\'' => out.extend_from_slice(b"&#39;"),
                     other => push_char(out, other),
-                }
-            }),
+                })
+            }
             Self::Plain => {
-                text.chars().filter(|character| !character.is_control()).for_each(|character| push_char(out, character));
+                text.chars()
+                    .filter(|character| !character.is_control())
+                    .for_each(|character| push_char(out, character));
             }
         }
     }

@@ -21,7 +21,8 @@ fn stamped(style: &Style, verdict: &Verdict<'_>) -> Fields {
 }
 
 fn ietf(verdict: &Verdict<'_>) -> (String, String) {
-    let mut fields = stamped(&Style::new(&Headers { dialect: Dialect::Ietf, x_ratelimit: false, reset: Reset::Epoch }), verdict);
+    let mut fields =
+        stamped(&Style::new(&Headers { dialect: Dialect::Ietf, x_ratelimit: false, reset: Reset::Epoch }), verdict);
     let pair = (fields.remove("ratelimit-policy").unwrap_or_default(), fields.remove("ratelimit").unwrap_or_default());
     assert!(fields.is_empty(), "{fields:?}");
     pair
@@ -31,7 +32,9 @@ fn ietf(verdict: &Verdict<'_>) -> (String, String) {
 fn triples(verdict: &Verdict<'_>, reset: Reset) -> String {
     let fields = stamped(&style(Dialect::Both, reset), verdict);
     let triple = |prefix: &str| {
-        ["limit", "remaining", "reset"].map(|part| fields.get(&format!("{prefix}-{part}")).cloned().unwrap_or_default()).join("/")
+        ["limit", "remaining", "reset"]
+            .map(|part| fields.get(&format!("{prefix}-{part}")).cloned().unwrap_or_default())
+            .join("/")
     };
     assert_eq!(triple("ratelimit"), triple("x-ratelimit"));
     triple("ratelimit")
@@ -93,7 +96,8 @@ fn one_limit_is_written_in_every_dialect() {
 #[test]
 fn b58_several_limits_are_all_listed_and_the_tightest_is_shown() {
     let Three { second, minute, day } = three();
-    let verdict = verdict([fits(&second, 19 * UNIT, 1000), fits(&minute, 63 * UNIT, 23_400), fits(&day, 12 * UNIT, 74_100_000)]);
+    let verdict =
+        verdict([fits(&second, 19 * UNIT, 1000), fits(&minute, 63 * UNIT, 23_400), fits(&day, 12 * UNIT, 74_100_000)]);
     let state = r#""second";r=19;t=1, "minute";r=63;t=24, "day";r=12;t=74100"#;
     assert_eq!(ietf(&verdict), (THREE_POLICIES.to_owned(), state.to_owned()));
     assert_eq!(triples(&verdict, Reset::Delta), "1000/12/74100");
@@ -105,14 +109,16 @@ fn b58_several_limits_are_all_listed_and_the_tightest_is_shown() {
 #[test]
 fn b58_of_equally_tight_limits_the_longer_window_is_shown() {
     let Three { second, minute, day } = three();
-    let verdict = verdict([fits(&second, 5 * UNIT, 1000), fits(&day, 5 * UNIT, 74_100_000), fits(&minute, 5 * UNIT, 24_000)]);
+    let verdict =
+        verdict([fits(&second, 5 * UNIT, 1000), fits(&day, 5 * UNIT, 74_100_000), fits(&minute, 5 * UNIT, 24_000)]);
     assert_eq!(triples(&verdict, Reset::Delta), "1000/5/74100");
 }
 
 #[test]
 fn a_refusal_shows_the_limit_that_refused() {
     let Three { second, minute, day } = three();
-    let verdict = verdict([fits(&second, 20 * UNIT, 1000), refuses(&minute, 0, 23_400), fits(&day, 900 * UNIT, 74_100_000)]);
+    let verdict =
+        verdict([fits(&second, 20 * UNIT, 1000), refuses(&minute, 0, 23_400), fits(&day, 900 * UNIT, 74_100_000)]);
     let state = r#""second";r=20;t=1, "minute";r=0;t=24, "day";r=900;t=74100"#;
     assert_eq!(ietf(&verdict), (THREE_POLICIES.to_owned(), state.to_owned()));
     assert_eq!(triples(&verdict, Reset::Delta), "100/0/24");
@@ -168,7 +174,8 @@ fn a_window_that_is_no_whole_seconds_has_no_length() {
     let admitted = verdict([fits(&odd, 4 * UNIT, 1200)]);
     assert_eq!(ietf(&admitted), (r#""odd";q=9"#.to_owned(), r#""odd";r=4;t=2"#.to_owned()));
     assert_eq!(triples(&admitted, Reset::Epoch), "9/4/1796095502");
-    let fields = stamped(&style(Dialect::Classic, Reset::Delta), &verdict([fits(&odd, UNIT, 1), fits(&month, UNIT, 1)]));
+    let fields =
+        stamped(&style(Dialect::Classic, Reset::Delta), &verdict([fits(&odd, UNIT, 1), fits(&month, UNIT, 1)]));
     assert_eq!(fields["ratelimit-policy"], "9, 50");
 }
 
@@ -267,18 +274,25 @@ fn b93_the_names_of_every_written_dialect_are_owned() {
 
 #[test]
 fn vectors_that_a_recipient_must_refuse_are_refused_by_the_test_parser() {
-    for bad in [r#""a";q=1000000000000000"#, r#""x" ;q=1"#, r#""x";q =1"#, "\"na\u{ef}ve\";q=1", "limit=10, remaining=1"] {
+    for bad in
+        [r#""a";q=1000000000000000"#, r#""x" ;q=1"#, r#""x";q =1"#, "\"na\u{ef}ve\";q=1", "limit=10, remaining=1"]
+    {
         assert!(Parser::new(bad).parse::<List>().is_err(), "{bad}");
     }
 }
 
 fn any_window() -> impl Strategy<Value = Window> {
-    prop_oneof![(1..=31_536_000_000_i64).prop_map(|ms| Window::Span(Millis(ms))), Just(Window::Month), Just(Window::Year)]
+    prop_oneof![
+        (1..=31_536_000_000_i64).prop_map(|ms| Window::Span(Millis(ms))),
+        Just(Window::Month),
+        Just(Window::Year)
+    ]
 }
 
 fn any_limit() -> impl Strategy<Value = Limit> {
     let layer = prop_oneof![Just(Layer::Ip), Just(Layer::Key), Just(Layer::Endpoint), Just(Layer::Custom)];
-    let algorithm = prop_oneof![Just("fixed_window"), Just("sliding_window_counter"), Just("token_bucket"), Just("leaky_bucket")];
+    let algorithm =
+        prop_oneof![Just("fixed_window"), Just("sliding_window_counter"), Just("token_bucket"), Just("leaky_bucket")];
     let count = 1..=1_000_000_000_000_i64;
     (algorithm, "[a-z][a-z0-9_.-]{0,63}", count.clone(), any_window(), count, layer, any::<bool>()).prop_map(
         |(algorithm, name, count, window, capacity, layer, expose)| {
