@@ -1,1 +1,235 @@
-//! Placeholder.
+//! Where a request shows its API key, and what of the request has to go when the key must not reach the upstream.
+//!
+//! All configured places are looked at, not only the first that holds something: two different keys in one request
+//! are a mistake or an attempt to be billed as one and served as another, and neither is guessed at. A text that
+//! was meant as a key but cannot be one is a wrong key, never no key, so that it does not pass as anonymous. The
+//! key is read, not its header: blanks around it, the case of `Bearer` and the place it stands in make no
+//! difference to whose it is.
+//!
+//! Never done here: hashing, lookup, and any text that shows the key (`Debug` hides it).
+
+use super::query;
+use crate::config::model::KeySource;
+use http::header::{AUTHORIZATION, COOKIE, HeaderName, HeaderValue};
+use http::{HeaderMap, header::GetAll};
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::fmt;
+
+/// Longest key. A longer one is wrong and is not even hashed.
+pub const MAX_KEY_BYTES: usize = 512;
+
+/// What a request shows.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Presented<'a> {
+    /// Nothing, or only empty values.
+    None,
+    /// One key, perhaps several times.
+    One(Cow<'a, [u8]>),
+    /// Two different keys.
+    Ambiguous,
+    /// Something in the place of a key that cannot be one.
+    Malformed,
+}
+
+impl fmt::Debug for Presented<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::None => "None",
+            Self::One(_) => "One(***)",
+            Self::Ambiguous => "Ambiguous",
+            Self::Malformed => "Malformed",
+        })
+    }
+}
+
+/// The key of a request. `query` is the raw one.
+pub fn find<'a>(sources: &[KeySource], headers: &'a HeaderMap, query: Option<&'a [u8]>) -> Presented<'a> {
+    let mut found = Found::default();
+    for source in sources {
+        match source {
+            KeySource::Bearer => {
+                for line in headers.get_all(AUTHORIZATION) {
+                    match authorization(line.as_bytes()) {
+                        Authorization::Bearer(token) => found.key(Some(Cow::Borrowed(token))),
+                        Authorization::Malformed => found.key(None),
+                        Authorization::Other => {}
+                    }
+                }
+            }
+            KeySource::Header(name) => {
+                for line in headers.get_all(name.as_str()) {
+                    found.key(Some(Cow::Borrowed(line.as_bytes())));
+                }
+            }
+            KeySource::Query(name) => {
+                for value in query::values(query.unwrap_or_default(), name) {
+                    found.key(query::decoded(value));
+                }
+            }
+            KeySource::Cookie(name) => {
+                for line in headers.get_all(COOKIE) {
+                    for value in cookies(line.as_bytes(), name) {
+                        found.key(Some(Cow::Borrowed(value)));
+                    }
+                }
+            }
+        }
+    }
+    found.presented()
+}
+
+#[derive(Default)]
+struct Found<'a> {
+    key: Option<Cow<'a, [u8]>>,
+    is_ambiguous: bool,
+    is_malformed: bool,
+}
+
+impl<'a> Found<'a> {
+    /// Takes in one value; none stands for one that cannot be read.
+    fn key(&mut self, value: Option<Cow<'a, [u8]>>) {
+        let Some(value) = value.map(trimmed) else {
+            self.is_malformed = true;
+            return;
+        };
+        if value.is_empty() {
+            return;
+        }
+        if value.len() > MAX_KEY_BYTES || !value.iter().all(u8::is_ascii_graphic) {
+            self.is_malformed = true;
+            return;
+        }
+        match &self.key {
+            None => self.key = Some(value),
+            Some(known) => self.is_ambiguous |= *known != value,
+        }
+    }
+
+    fn presented(self) -> Presented<'a> {
+        match self.key {
+            _ if self.is_ambiguous => Presented::Ambiguous,
+            _ if self.is_malformed => Presented::Malformed,
+            Some(key) => Presented::One(key),
+            None => Presented::None,
+        }
+    }
+}
+
+fn trimmed(value: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    match value {
+        Cow::Borrowed(value) => Cow::Borrowed(value.trim_ascii()),
+        Cow::Owned(value) => Cow::Owned(value.trim_ascii().to_vec()),
+    }
+}
+
+enum Authorization<'a> {
+    Bearer(&'a [u8]),
+    /// Neither a Bearer token nor clearly something else: a lone word, or `Bearer` in a place where it is no scheme.
+    Malformed,
+    /// Another scheme, which is the upstream's affair; or nothing.
+    Other,
+}
+
+/// One line of `Authorization` (RFC 9110 section 11.6.2, RFC 6750 section 2.1).
+fn authorization(line: &[u8]) -> Authorization<'_> {
+    let line = line.trim_ascii();
+    if line.is_empty() {
+        return Authorization::Other;
+    }
+    let Some(blank) = line.iter().position(u8::is_ascii_whitespace) else { return Authorization::Malformed };
+    let (scheme, rest) = line.split_at(blank);
+    if scheme.eq_ignore_ascii_case(b"bearer") {
+        return Authorization::Bearer(rest.trim_ascii());
+    }
+    let mut words = line.split(|byte| !byte.is_ascii_alphanumeric());
+    if words.any(|word| word.eq_ignore_ascii_case(b"bearer")) { Authorization::Malformed } else { Authorization::Other }
+}
+
+/// The values of a cookie in one `Cookie` line (RFC 6265 section 4.2.1), without quotes around them.
+fn cookies<'a>(line: &'a [u8], name: &str) -> impl Iterator<Item = &'a [u8]> {
+    line.split(|byte| *byte == b';').filter_map(move |pair| {
+        let value = cookie_value(pair, name)?;
+        Some(value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value))
+    })
+}
+
+/// The value of `name=value` when it has this name, which is case-sensitive.
+fn cookie_value<'a>(pair: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let equals = pair.iter().position(|byte| *byte == b'=')?;
+    (pair[..equals].trim_ascii() == name.as_bytes()).then(|| pair[equals + 1..].trim_ascii())
+}
+
+/// What has to change so that a request shows no key any more. Default: nothing.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Stripped {
+    /// Headers to set to exactly these lines, in this order; none means to remove the header.
+    pub headers: SmallVec<[(HeaderName, Vec<HeaderValue>); 2]>,
+    /// The query to send instead, when it changes; empty: send no query.
+    pub query: Option<Vec<u8>>,
+}
+
+/// Takes the key away from every configured place, whether or not it was right: `Authorization` where it is not
+/// clearly of another scheme, the key's cookie out of `Cookie`, the key's parameter out of the query, the key's own
+/// header whole.
+pub fn strip(sources: &[KeySource], headers: &HeaderMap, query: Option<&[u8]>) -> Stripped {
+    let mut stripped = Stripped::default();
+    let mut parameters: SmallVec<[&str; 2]> = SmallVec::new();
+    let mut cookies: SmallVec<[&str; 2]> = SmallVec::new();
+    for source in sources {
+        match source {
+            KeySource::Bearer => {
+                let keep = |line: &HeaderValue| matches!(authorization(line.as_bytes()), Authorization::Other);
+                let kept = |line: &HeaderValue| keep(line).then(|| line.clone());
+                stripped.rewrite(AUTHORIZATION, headers.get_all(AUTHORIZATION), kept);
+            }
+            KeySource::Header(name) => {
+                if let Ok(name) = HeaderName::from_bytes(name.as_bytes()) {
+                    let lines = headers.get_all(&name);
+                    stripped.rewrite(name.clone(), lines, |_| None);
+                }
+            }
+            KeySource::Query(name) => parameters.push(name),
+            KeySource::Cookie(name) => cookies.push(name),
+        }
+    }
+    if !cookies.is_empty() {
+        stripped.rewrite(COOKIE, headers.get_all(COOKIE), |line| without_cookies(line, &cookies));
+    }
+    if let (Some(query), false) = (query, parameters.is_empty()) {
+        stripped.query = query::without(query, &parameters);
+    }
+    stripped
+}
+
+impl Stripped {
+    /// Puts each line of a header through `change`; what it gives none for is left out. A header that comes out as
+    /// it was is not listed.
+    fn rewrite(
+        &mut self,
+        name: HeaderName,
+        lines: GetAll<'_, HeaderValue>,
+        change: impl Fn(&HeaderValue) -> Option<HeaderValue>,
+    ) {
+        let changed: Vec<HeaderValue> = lines.iter().filter_map(change).collect();
+        if !lines.iter().eq(&changed) {
+            self.headers.push((name, changed));
+        }
+    }
+}
+
+/// A `Cookie` line without these cookies, the others as they were; none when nothing is left.
+fn without_cookies(line: &HeaderValue, names: &[&str]) -> Option<HeaderValue> {
+    let is_key = |pair: &[u8]| names.iter().any(|name| cookie_value(pair, name).is_some());
+    let pairs = || line.as_bytes().split(|byte| *byte == b';');
+    if !pairs().any(is_key) {
+        return Some(line.clone());
+    }
+    let kept: Vec<&[u8]> = pairs().filter(|pair| !is_key(pair)).collect();
+    let joined = kept.join(&b';');
+    let joined = joined.trim_ascii();
+    if joined.is_empty() { None } else { HeaderValue::from_bytes(joined).ok() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! Keys in requests: places, spellings, doubles, removal.
+
+use super::*;
+use proptest::prelude::*;
+
+fn sources() -> Vec<KeySource> {
+    vec![
+        KeySource::Bearer,
+        KeySource::Header("x-api-key".to_owned()),
+        KeySource::Query("api_key".to_owned()),
+        KeySource::Cookie("key".to_owned()),
+    ]
+}
+
+fn map(lines: &[(&str, &str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines {
+        let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
+        headers.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+    }
+    headers
+}
+
+/// `none`, `ambiguous`, `malformed` or the key.
+fn shown(lines: &[(&str, &str)], query: Option<&str>) -> String {
+    match find(&sources(), &map(lines), query.map(str::as_bytes)) {
+        Presented::None => "none".to_owned(),
+        Presented::Ambiguous => "ambiguous".to_owned(),
+        Presented::Malformed => "malformed".to_owned(),
+        Presented::One(key) => String::from_utf8(key.into_owned()).unwrap(),
+    }
+}
+
+fn by_authorization(value: &str) -> String {
+    shown(&[("authorization", value)], None)
+}
+
+#[test]
+fn b20_spellings_of_one_key_are_that_key_or_wrong() {
+    for value in ["Bearer K", "bearer K", "BEARER K", "Bearer  K", "  Bearer K  ", "Bearer \t K\t"] {
+        assert_eq!(by_authorization(value), "K", "{value:?}");
+    }
+    for value in
+        [" K ", "K", "x Bearer K", "Bearer", "Bearer ", "Bearer K L", "Bearer K, Bearer L", "Bearer: K", "x,bearer K"]
+    {
+        assert_eq!(by_authorization(value), "malformed", "{value:?}");
+    }
+    for name in ["X-API-Key", "x-api-key"] {
+        assert_eq!(shown(&[(name, " K\t")], None), "K");
+    }
+    assert_eq!(shown(&[], Some("a=1&api_key=K")), "K");
+    assert_eq!(shown(&[], Some("api%5Fkey=%4B")), "K");
+    assert_eq!(shown(&[("cookie", "a=1; key=K; b=2")], None), "K");
+    assert_eq!(shown(&[("cookie", "key=\"K\"")], None), "K");
+}
+
+#[test]
+fn b79_no_key_is_none_and_a_bad_one_is_never_none() {
+    for lines in [
+        &[][..],
+        &[("x-api-key", "")],
+        &[("x-api-key", "  ")],
+        &[("authorization", "")],
+        &[("authorization", "Basic eHg=")],
+        &[("authorization", "Digest username=\"x\", realm=\"y\"")],
+        &[("cookie", "key=; other=K; KEY=K; xkey=K")],
+    ] {
+        assert_eq!(shown(lines, None), "none", "{lines:?}");
+    }
+    assert_eq!(shown(&[], Some("api_key=&api_key")), "none");
+    for lines in
+        [&[("x-api-key", "K L")], &[("x-api-key", "K, K")], &[("x-api-key", "K\u{e9}")], &[("cookie", "key=K L")]]
+    {
+        assert_eq!(shown(lines, None), "malformed", "{lines:?}");
+    }
+    for query in ["api_key=%", "api_key=K%20L", "api_key=K%00", "api_key=%e9"] {
+        assert_eq!(shown(&[], Some(query)), "malformed", "{query}");
+    }
+}
+
+#[test]
+fn b79_another_scheme_beside_a_key_does_not_hide_it() {
+    assert_eq!(shown(&[("authorization", "Basic xx"), ("x-api-key", "K")], None), "K");
+    assert_eq!(shown(&[("authorization", "Basic xx"), ("authorization", "Bearer K")], None), "K");
+}
+
+#[test]
+fn one_key_in_several_places_is_one_and_two_are_ambiguous() {
+    let bearer = ("authorization", "Bearer K");
+    assert_eq!(shown(&[bearer, ("x-api-key", "K"), ("cookie", "key=K")], Some("api_key=K")), "K");
+    assert_eq!(shown(&[bearer, ("x-api-key", "L")], None), "ambiguous");
+    assert_eq!(shown(&[bearer, ("authorization", "Bearer L")], None), "ambiguous");
+    assert_eq!(shown(&[("x-api-key", "K"), ("x-api-key", "L")], None), "ambiguous");
+    assert_eq!(shown(&[], Some("api_key=K&api_key=L")), "ambiguous");
+    assert_eq!(shown(&[("cookie", "key=K; key=L")], None), "ambiguous");
+    assert_eq!(shown(&[("cookie", "key=K"), ("cookie", "key=L")], None), "ambiguous");
+    assert_eq!(shown(&[bearer, ("x-api-key", "")], None), "K");
+    assert_eq!(shown(&[bearer, ("x-api-key", "L M")], None), "malformed");
+    assert_eq!(shown(&[bearer, ("x-api-key", "L M"), ("cookie", "key=L")], None), "ambiguous");
+}
+
+#[test]
+fn b124_a_key_is_taken_whole_or_refused() {
+    let longest = "k".repeat(MAX_KEY_BYTES);
+    assert_eq!(shown(&[("x-api-key", &longest)], None), longest);
+    let stem = "live_".to_owned() + &"A".repeat(30);
+    for last in '1'..='9' {
+        assert_eq!(by_authorization(&format!("Bearer {stem}{last}")), format!("{stem}{last}"));
+    }
+    let endless = "k".repeat(8192);
+    assert_eq!(shown(&[("x-api-key", &endless)], None), "malformed");
+    assert_eq!(by_authorization(&format!("Bearer {longest}k")), "malformed");
+}
+
+#[test]
+fn only_configured_places_are_looked_at() {
+    let headers = map(&[("authorization", "Bearer K"), ("x-api-key", "L"), ("cookie", "key=M")]);
+    let by = |source| find(&[source], &headers, Some(b"api_key=N"));
+    assert_eq!(by(KeySource::Bearer), Presented::One(Cow::Borrowed(b"K")));
+    assert_eq!(by(KeySource::Header("x-api-key".into())), Presented::One(Cow::Borrowed(b"L")));
+    assert_eq!(by(KeySource::Query("api_key".into())), Presented::One(Cow::Borrowed(b"N")));
+    assert_eq!(by(KeySource::Cookie("key".into())), Presented::One(Cow::Borrowed(b"M")));
+    assert_eq!(find(&[], &headers, Some(b"api_key=N")), Presented::None);
+}
+
+#[test]
+fn a_key_is_not_shown_by_debug() {
+    let shown = format!("{:?}", Presented::One(Cow::Borrowed(b"SECRET123")));
+    assert!(!shown.contains("SECRET"), "{shown}");
+}
+
+#[test]
+fn b135_the_key_leaves_and_the_rest_stays() {
+    let lines = [
+        ("authorization", "Basic eHg="),
+        ("authorization", "bearer K"),
+        ("x-api-key", "K"),
+        ("cookie", "a=1; key=K;  b=2"),
+        ("cookie", "key=K"),
+        ("cookie", "c=3"),
+        ("accept", "*/*"),
+    ];
+    let stripped = strip(&sources(), &map(&lines), Some(b"z=%7e&api_key=K&y=+"));
+    let values = |lines: &[&'static str]| lines.iter().map(|line| HeaderValue::from_static(line)).collect::<Vec<_>>();
+    let expected = [
+        (AUTHORIZATION, values(&["Basic eHg="])),
+        (HeaderName::from_static("x-api-key"), vec![]),
+        (COOKIE, values(&["a=1;  b=2", "c=3"])),
+    ];
+    assert_eq!(stripped.headers.as_slice(), expected);
+    assert_eq!(stripped.query.as_deref(), Some(&b"z=%7e&y=+"[..]));
+}
+
+#[test]
+fn a_request_without_a_key_is_not_touched() {
+    let headers = map(&[("authorization", "Basic eHg="), ("cookie", "a=1; b=2")]);
+    assert_eq!(strip(&sources(), &headers, Some(b"a=1")), Stripped::default());
+    assert_eq!(strip(&sources(), &headers, None), Stripped::default());
+    let headers = map(&[("authorization", "Bearer K"), ("cookie", "key=K")]);
+    assert_eq!(strip(&[KeySource::Header("x-api-key".into())], &headers, Some(b"api_key=K")), Stripped::default());
+}
+
+#[test]
+fn wrong_and_empty_keys_leave_as_well() {
+    for value in ["K", "x Bearer K", "Bearer"] {
+        let stripped = strip(&[KeySource::Bearer], &map(&[("authorization", value)]), None);
+        assert_eq!(stripped.headers.as_slice(), [(AUTHORIZATION, vec![])], "{value}");
+    }
+    let stripped = strip(&sources(), &map(&[("cookie", "key=")]), Some(b"api_key"));
+    assert_eq!(stripped.headers.as_slice(), [(COOKIE, vec![])]);
+    assert_eq!(stripped.query.as_deref(), Some(&b""[..]));
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_left_after_stripping(
+        authorization in "[ -~]{0,20}|(b|B)earer {0,2}[a-z]{0,3}",
+        key in "[ -~]{0,10}",
+        cookie in "([a-z]{0,4}=?[a-z\" ]{0,4};? ?){0,4}",
+        query in "([a-z_]{0,8}=?[a-z%]{0,4}&?){0,4}",
+    ) {
+        let mut headers = map(&[("authorization", &authorization), ("x-api-key", &key), ("cookie", &cookie)]);
+        let stripped = strip(&sources(), &headers, Some(query.as_bytes()));
+        for (name, lines) in stripped.headers {
+            headers.remove(&name);
+            for line in lines {
+                headers.append(name.clone(), line);
+            }
+        }
+        let query = stripped.query.unwrap_or_else(|| query.into_bytes());
+        prop_assert_eq!(find(&sources(), &headers, Some(&query)), Presented::None);
+    }
+}
