@@ -17,7 +17,7 @@ pub(super) struct Bucket {
     rate: i64,
     /// W in milliseconds.
     window: i64,
-    /// When the level was as it is here.
+    /// When the level was, or will be, as it is here.
     last: i64,
     /// Units times W; not negative.
     level: i128,
@@ -90,9 +90,10 @@ impl Bucket {
         self.level = wanted.min(self.scaled(limit)).max(self.level);
     }
 
-    /// Makes the level at least what drains in `span`.
-    pub(super) fn raise_to_span(&mut self, span: Millis) {
-        self.level = self.level.max(self.drained_in(span.0.clamp(0, HORIZON_MS)));
+    /// Makes the bucket empty at `instant`, which is not before it drains by itself, and keeps it from draining until then.
+    pub(super) fn idle_until(&mut self, instant: Timestamp) {
+        self.last = instant.0.clamp(self.last, HORIZON_MS);
+        self.level = 0;
     }
 
     /// Takes out cost, down to empty, less what drains in `gone`.

@@ -59,10 +59,12 @@ impl Algorithm for LeakyBucket {
             return;
         }
         let mut bucket = Bucket::at(quota, state, now);
-        // Another limit holds the request longer than this one would: it departs that late, and the next has to
-        // be apart from that. Its own delay is not rounded in: whole milliseconds would slow a rate above 1000 a second.
+        // Another limit holds the request longer than this one would. At its departure all before it have gone, so
+        // that is where the level starts anew, in the future, and the next one is apart from it. The hole in
+        // between is not filled and takes no room in the queue. This bucket's own delay is never rounded in: whole
+        // milliseconds would slow a rate above 1000 a second.
         if delay > bucket.until_empty(now) {
-            bucket.raise_to_span(now + delay - bucket.last());
+            bucket.idle_until(now + delay);
         }
         bucket.add(cost);
         *state = bucket.to_state();

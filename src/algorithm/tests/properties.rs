@@ -115,11 +115,11 @@ fn check_waits(counter: &Counter, now: i64) -> Result<(), TestCaseError> {
     }
     for cost in probes(counter, now) {
         prop_assert_eq!(remaining >= cost, counter.fits(now, cost), "{} of {}", cost, remaining);
-        if let Wait::After(wait) = counter.wait(now, cost) {
-            if is_known(now + wait.0) {
-                prop_assert!(counter.fits(now + wait.0, cost), "{} after {:?}", cost, wait);
-                prop_assert!(!counter.fits(now + wait.0 - 1, cost), "{} before {:?}", cost, wait);
-            }
+        if let Wait::After(wait) = counter.wait(now, cost)
+            && is_known(now + wait.0)
+        {
+            prop_assert!(counter.fits(now + wait.0, cost), "{} after {:?}", cost, wait);
+            prop_assert!(!counter.fits(now + wait.0 - 1, cost), "{} before {:?}", cost, wait);
         }
     }
     Ok(())
@@ -352,6 +352,26 @@ proptest! {
                 check_bound(&counter, &admitted)?;
             }
         }
+    }
+
+    #[test]
+    fn departures_stay_apart_when_other_limits_hold_requests_longer(
+        history in histories(),
+        holds in prop::collection::vec(prop_oneof![Just(0i64), 0..=20_000i64], 40),
+    ) {
+        let mut counter = history.counter(by_name("leaky_bucket").expect("listed"));
+        let mut admitted: Vec<Admission> = Vec::new();
+        for ((now, cost), &hold) in history.steps(&counter).into_iter().zip(&holds) {
+            let delay = counter.delay(now).max(hold);
+            if cost > 0 && counter.fits(now, cost) {
+                counter.algorithm.charge(&counter.quota, &mut counter.state, Timestamp(now), cost, Millis(delay));
+                // What other limits add is not what max_wait is about.
+                admitted.push(Admission { at: now + delay, cost, delay: 0 });
+            }
+            check_waits(&counter, now)?;
+            check_fresh(&counter, now)?;
+        }
+        check_bound(&counter, &admitted)?;
     }
 
     #[test]

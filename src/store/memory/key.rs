@@ -1,0 +1,134 @@
+//! Which counter a charge means: a digest of the meter's identity and the parts, 128 bits wide, under a secret of this
+//! process.
+//!
+//! Parts come from clients: a header, a path parameter. A plain 64-bit hash would let one of them search for a value that
+//! falls together with another's counter and drain it. Under a secret key a collision can only be met by chance, once in
+//! 2^64 counters. Every text is preceded by its length and every part by its kind, so that no two lists of parts
+//! give the same bytes. The parts themselves are not kept.
+
+use crate::charge::Part;
+use siphasher::sip128::{Hasher128, SipHasher13};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::IpAddr;
+
+/// A counter's name inside this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    /// Picks the shard.
+    pub(super) high: u64,
+    /// Picks the place in the shard's table.
+    pub(super) low: u64,
+}
+
+/// What makes the keys of this process unlike those of any other.
+pub(super) struct Secret(u64, u64);
+
+/// Kinds of parts, as the digest sees them.
+mod tag {
+    pub(super) const IPV4: u8 = 4;
+    pub(super) const IPV6: u8 = 6;
+    pub(super) const NAMED: u8 = 1;
+}
+
+impl Secret {
+    /// A new one, from the randomness of the operating system that seeds the standard library's hash maps.
+    pub(super) fn random() -> Self {
+        Self(RandomState::new().hash_one(0u8), RandomState::new().hash_one(1u8))
+    }
+
+    /// The key of the counter of that identity and these parts.
+    pub(super) fn key(&self, identity: &str, parts: &[Part<'_>]) -> Key {
+        let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
+        write_text(&mut hasher, identity.as_bytes());
+        for part in parts {
+            match part {
+                Part::Address(IpAddr::V4(address)) => {
+                    hasher.write_u8(tag::IPV4);
+                    hasher.write(&address.octets());
+                }
+                Part::Address(IpAddr::V6(address)) => {
+                    hasher.write_u8(tag::IPV6);
+                    hasher.write(&address.octets());
+                }
+                Part::Named(kind, value) => write_named(&mut hasher, kind, value),
+                Part::Owned(kind, value) => write_named(&mut hasher, kind, value),
+            }
+        }
+        let digest = hasher.finish128();
+        Key { high: digest.h1, low: digest.h2 }
+    }
+}
+
+fn write_named(hasher: &mut SipHasher13, kind: &str, value: &[u8]) {
+    hasher.write_u8(tag::NAMED);
+    write_text(hasher, kind.as_bytes());
+    write_text(hasher, value);
+}
+
+fn write_text(hasher: &mut SipHasher13, text: &[u8]) {
+    hasher.write_usize(text.len());
+    hasher.write(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    fn all_differ(secret: &Secret, counters: &[(&str, Vec<Part<'_>>)]) {
+        for (index, (identity, parts)) in counters.iter().enumerate() {
+            for (other_identity, other_parts) in &counters[index + 1..] {
+                let keys = (secret.key(identity, parts), secret.key(other_identity, other_parts));
+                assert_ne!(keys.0, keys.1, "{identity} {parts:?} and {other_identity} {other_parts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn b65_parts_of_the_same_text_never_share_a_counter() {
+        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let mapped = IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped());
+        let named = |kind, value: &'static str| Part::Named(kind, value.as_bytes());
+        let counters = [
+            ("l", vec![Part::Address(loopback)]),
+            ("l", vec![Part::Address(mapped)]),
+            ("l", vec![named("consumer", "127.0.0.1")]),
+            ("l", vec![Part::Named("consumer", &[127, 0, 0, 1])]),
+            ("l", vec![named("ip", "127.0.0.1")]),
+            ("l", vec![named("consumer", "a"), named("route", "/b:c")]),
+            ("l", vec![named("consumer", "a:b"), named("route", "/c")]),
+            ("l", vec![named("consumer", "a"), named("route", "bc")]),
+            ("l", vec![named("consumer", "ab"), named("route", "c")]),
+            ("l", vec![named("route", "bc"), named("consumer", "a")]),
+            ("l", vec![named("consumer", "a")]),
+            ("l", vec![named("consumer", "a"), named("consumer", "")]),
+            ("l", vec![named("consumera", "")]),
+            ("l", vec![]),
+            ("lconsumer", vec![]),
+            ("", vec![named("consumer", "a")]),
+        ];
+        all_differ(&Secret::random(), &counters);
+    }
+
+    #[test]
+    fn b124_long_values_that_differ_in_their_last_byte_are_different_counters() {
+        let values: Vec<Vec<u8>> = (1..=9u8)
+            .flat_map(|last| [33usize, 8192].map(|length| [vec![b'A'; length - 1], vec![last]].concat()))
+            .collect();
+        let counters: Vec<_> = values.iter().map(|value| ("l", vec![Part::Named("header:x-key", value)])).collect();
+        all_differ(&Secret::random(), &counters);
+    }
+
+    #[test]
+    fn a_borrowed_and_an_owned_value_are_the_same_counter() {
+        let secret = Secret::random();
+        let borrowed = secret.key("l", &[Part::Named("host", b"example.com")]);
+        assert_eq!(borrowed, secret.key("l", &[Part::Owned("host", b"example.com".as_slice().into())]));
+    }
+
+    #[test]
+    fn keys_of_two_processes_have_nothing_in_common() {
+        let parts = [Part::Address(IpAddr::V6(Ipv6Addr::LOCALHOST))];
+        assert_ne!(Secret::random().key("l", &parts), Secret::random().key("l", &parts));
+    }
+}
