@@ -20,7 +20,7 @@ use crate::time::{Millis, Timestamp};
 
 pub use fixed_window::FixedWindow;
 pub use leaky_bucket::LeakyBucket;
-pub use sliding_log::{Log, SlidingLog, MAX_LOG_COUNT};
+pub use sliding_log::{Log, MAX_LOG_COUNT, SlidingLog};
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
 
@@ -149,8 +149,7 @@ impl std::fmt::Debug for dyn Algorithm {
 }
 
 /// Every algorithm; the configuration, the property tests and the conformance suite read this list.
-pub static ALGORITHMS: &[&dyn Algorithm] =
-    &[&FixedWindow, &SlidingLog, &SlidingWindow, &TokenBucket, &LeakyBucket];
+pub static ALGORITHMS: &[&dyn Algorithm] = &[&FixedWindow, &SlidingLog, &SlidingWindow, &TokenBucket, &LeakyBucket];
 
 /// The algorithm of that name, if there is one.
 pub fn by_name(name: &str) -> Option<&'static dyn Algorithm> {

@@ -6,6 +6,14 @@ use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
+/// The headers of a WebSocket handshake.
+pub const UPGRADE: [(&str, &str); 4] = [
+    ("Connection", "Upgrade"),
+    ("Upgrade", "websocket"),
+    ("Sec-WebSocket-Version", "13"),
+    ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+];
+
 /// One connection.
 pub struct Client {
     reader: BufReader<TcpStream>,
@@ -67,8 +75,7 @@ impl Client {
                 continue;
             }
             let bodiless = method == "HEAD" || matches!(status, 101 | 204 | 304);
-            let framing =
-                if bodiless { Framing::Length(0) } else { wire::framing(&headers, Framing::UntilClose) };
+            let framing = if bodiless { Framing::Length(0) } else { wire::framing(&headers, Framing::UntilClose) };
             let body = wire::read_body(&mut self.reader, framing)?;
             return Ok(Some(Response { status, headers, body, interim }));
         }
@@ -225,6 +232,11 @@ impl Response {
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.text()))
+    }
+
+    /// As `json`; null when the body is none.
+    pub fn json_or_null(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
     /// The `error` word of a response that the gateway made.

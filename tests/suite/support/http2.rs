@@ -33,7 +33,8 @@ impl Answer {
 
 impl Http2 {
     pub fn connect(address: SocketAddr) -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("threads are to be had");
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("threads are to be had");
         let sender = runtime.block_on(async {
             let stream = TcpStream::connect(address).await.expect("the gateway listens");
             let (sender, connection) = h2::client::handshake(stream).await.expect("the gateway speaks HTTP/2");

@@ -4,6 +4,7 @@
 //! condition can be waited for.
 
 pub mod client;
+pub mod fields;
 pub mod gateway;
 pub mod http2;
 pub mod keys;

@@ -34,6 +34,7 @@ fn the_harness_reuses_one_connection_for_bodies_of_every_framing() {
     client.send(render("POST", "/", &[("Transfer-Encoding", "chunked")], &chunked(&[b"one", b"two"])));
     assert_eq!(client.read("POST").status, 200);
     assert_eq!(upstream.last().body, b"onetwo");
+    assert!(upstream.requests().iter().all(|request| request.connection == 0));
     assert_eq!((upstream.count(), upstream.connections()), (4, 1));
 }
 
