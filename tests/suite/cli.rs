@@ -1,6 +1,6 @@
 //! The command line: what each command says and the code it ends with.
 
-use crate::support::program::{Running, run, run_with_input};
+use crate::support::program::{Running, run};
 use crate::support::*;
 
 const BAD: &str = "[[routes]]\nmatch = \"*\"\nlimits = [{ raet = \"5/min\" }]\n";
@@ -68,54 +68,9 @@ fn help_and_version_end_with_0() {
 }
 
 #[test]
-fn a_new_key_is_printed_once_with_the_toml_of_its_digest() {
-    let directory = tempfile::tempdir().unwrap();
-    let made = run(directory.path(), &["keys", "create", "--consumer", "acme", "--tier", "free"]);
-    assert_eq!(made.code, Some(0), "{}", made.output());
-    let output = made.output();
-    let digest = output.split('"').find(|part| part.len() == 64 && part.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    let digest = digest.unwrap_or_else(|| panic!("no digest in {output}"));
-    let words = output.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_' || letter == '-'));
-    let matching: Vec<&str> = words.filter(|word| keys::sha256_hex(word) == digest).collect();
-    assert_eq!(matching.len(), 1, "the key of that digest stands once in {output}");
-    let hashed = run_with_input(directory.path(), &["keys", "hash"], &format!("{}\n", matching[0]));
-    assert!(hashed.code == Some(0) && hashed.output().contains(digest), "{}", hashed.output());
-    assert!(!hashed.output().contains(matching[0]), "keys hash does not repeat the key");
-}
-
-#[test]
-fn two_new_keys_differ() {
-    let directory = tempfile::tempdir().unwrap();
-    let make = || run(directory.path(), &["keys", "create", "--consumer", "acme", "--tier", "free"]).output();
-    assert_ne!(make(), make());
-}
-
-#[test]
-fn explain_names_the_route_the_caller_and_each_limit() {
-    let toml = "[tiers.free]\nlimits = [{ name = \"free-limit\", rate = \"5/h\" }]\n[[routes]]\nmatch = \"POST /api/export\"\ncost = 5\n";
-    let files = Setup::new(toml).keys(&consumer("acme", "free")).files();
-    let arguments =
-        ["explain", "-c", "sluicegate.toml", "POST", "/api/export", "--ip", "203.0.113.7", "--key-id", "acme-key"];
-    let said = run(files.directory(), &arguments);
-    assert_eq!(said.code, Some(0), "{}", said.output());
-    for word in ["POST /api/export", "acme", "free", "free-limit", "5"] {
-        assert!(said.stdout.contains(word), "{word}: {}", said.stdout);
-    }
-}
-
-#[test]
-fn completions_and_the_manual_are_printed() {
-    let directory = tempfile::tempdir().unwrap();
-    for arguments in [&["completions", "bash"][..], &["man"]] {
-        let ended = run(directory.path(), arguments);
-        assert!(ended.code == Some(0) && ended.stdout.contains("sluicegate"), "{arguments:?}: {}", ended.output());
-    }
-}
-
-#[test]
 fn the_demo_prints_keys_that_work() {
     let directory = tempfile::tempdir().unwrap();
-    let mut demo = Running::start(directory.path(), &["demo"], &[]);
+    let mut demo = Running::start(directory.path(), &["demo"]);
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], 8080));
     let listens = || std::net::TcpStream::connect(address).is_ok();
     let up = becomes_true(PATIENCE, || !demo.is_running() || (listens() && !demo.stdout().is_empty()));

@@ -35,7 +35,7 @@ fn abort(gateway: &Gateway, kind: usize) {
             return;
         }
     }
-    if kind % 2 == 0 { client.reset() } else { drop(client) }
+    if kind.is_multiple_of(2) { client.reset() } else { drop(client) }
 }
 
 #[test]

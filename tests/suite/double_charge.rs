@@ -25,7 +25,7 @@ fn b88_a_post_that_was_received_is_never_sent_again() {
 fn b88_an_idempotent_request_is_repeated_and_charged_once() {
     let tries = AtomicUsize::new(0);
     let gateway = Setup::limited(&[MANY]).stub("retries = 1").before_script(move |_| {
-        if tries.fetch_add(1, Ordering::SeqCst) % 2 == 0 { Reply::only(End::Close) } else { Reply::ok() }
+        if tries.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) { Reply::only(End::Close) } else { Reply::ok() }
     });
     for index in 1..=5 {
         let answer = gateway.get("/");

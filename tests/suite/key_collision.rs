@@ -17,9 +17,9 @@ fn b65_identities_of_different_kinds_never_share_a_counter() {
     let routes = ["/b:c", "/c"].map(|path| format!("[[routes]]\nmatch = \"{path}\"\n{}", limits_of(path))).concat();
     let gateway = Setup::new(format!("[tiers.free]\n{routes}")).keys(&consumers).start();
     for path in ["/b:c", "/c"] {
-        for index in 0..names.len() {
+        for (index, name) in names.iter().enumerate() {
             let statuses = [0; 3].map(|_| gateway.get_as(&key_of(&format!("k{index}")), path).status);
-            assert_eq!(statuses, [200, 200, 429], "{} on {path}", names[index]);
+            assert_eq!(statuses, [200, 200, 429], "{name} on {path}");
         }
         let anonymous = [0; 3].map(|_| gateway.get(path).status);
         assert_eq!(anonymous, [200, 200, 429], "the address on {path}");

@@ -102,34 +102,7 @@ fn a_port_in_use_is_a_failure_that_names_it() {
 fn the_program_serves_without_the_word_run() {
     let setup = Setup::default();
     let (files, upstream) = (setup.files(), Upstream::ok());
-    let running = program::Running::start(files.directory(), &["-c", "sluicegate.toml"], &[]);
+    let running = program::Running::start(files.directory(), &["-c", "sluicegate.toml"]);
     let mut gateway = Gateway { setup, files, running, upstream };
     gateway.wait_ready();
-}
-
-#[test]
-fn the_service_manager_is_told_when_it_is_ready_and_when_it_stops() {
-    let setup = Setup::default();
-    let (files, upstream) = (setup.files(), Upstream::ok());
-    let path = files.path("notify.socket");
-    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    let environment = [("NOTIFY_SOCKET", path.to_str().unwrap())];
-    let running = program::Running::start(files.directory(), &["run", "-c", "sluicegate.toml"], &environment);
-    let mut gateway = Gateway { setup, files, running, upstream };
-    let mut told = String::new();
-    let mut listen_for = |word: &str| {
-        let mut bytes = [0; 1024];
-        while !told.contains(word) {
-            let length = socket.recv(&mut bytes).unwrap_or_else(|error| panic!("no {word}: {error}"));
-            told.push_str(&String::from_utf8_lossy(&bytes[..length]));
-        }
-    };
-    listen_for("READY=1");
-    gateway.wait_ready();
-    gateway.signal("HUP");
-    listen_for("RELOADING=1");
-    gateway.signal("TERM");
-    listen_for("STOPPING=1");
-    assert_eq!(gateway.wait_exit(PATIENCE), Some(0));
 }

@@ -1,4 +1,4 @@
-//! The arithmetic of windows and buckets as a client meets it. Every case is property-tested in the library, too; here real time passes.
+//! The arithmetic of windows and buckets as a client meets it. The library tests it by properties; here real time passes.
 
 use crate::support::*;
 use std::thread;

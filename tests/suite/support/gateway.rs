@@ -124,7 +124,7 @@ impl Setup {
     pub fn launch(self, upstream: Upstream) -> Gateway {
         let files = Files::new(upstream.address());
         files.write(&self);
-        let running = Running::start(files.directory(), &["run", "-c", "sluicegate.toml"], &[]);
+        let running = Running::start(files.directory(), &["run", "-c", "sluicegate.toml"]);
         Gateway { setup: self, files, running, upstream }
     }
 
@@ -170,10 +170,14 @@ impl Files {
         self.directory().join(name)
     }
 
-    /// Writes both files.
+    /// Writes both files. A test's own slip in TOML is found here, before it looks like a fault of the gateway.
+    #[track_caller]
     pub fn write(&self, setup: &Setup) {
-        fs::write(self.path("keys.toml"), &setup.keys).expect("the directory is ours");
-        fs::write(self.path("sluicegate.toml"), self.render(setup)).expect("the directory is ours");
+        for (name, text) in [("keys.toml", setup.keys.clone()), ("sluicegate.toml", self.render(setup))] {
+            let parsed = text.parse::<toml::Table>();
+            assert!(parsed.is_ok(), "the test wrote no TOML: {}\n{text}", parsed.unwrap_err());
+            fs::write(self.path(name), text).expect("the directory is ours");
+        }
     }
 
     /// The main file as text.

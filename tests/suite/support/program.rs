@@ -2,7 +2,7 @@
 
 use super::{PATIENCE, becomes_true};
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -30,16 +30,9 @@ impl Finished {
 /// Runs the program in a directory until it ends by itself.
 #[track_caller]
 pub fn run(directory: &Path, arguments: &[&str]) -> Finished {
-    run_with_input(directory, arguments, "")
-}
-
-/// As `run`, with text on standard input.
-#[track_caller]
-pub fn run_with_input(directory: &Path, arguments: &[&str], input: &str) -> Finished {
-    let mut running = Running::start(directory, arguments, &[]);
-    running.write(input);
-    let code = running.wait(PATIENCE).unwrap_or_else(|| panic!("{arguments:?} does not end: {}", running.output()));
-    Finished { code: code.code(), stdout: running.stdout(), stderr: running.stderr() }
+    let mut running = Running::start(directory, arguments);
+    let status = running.wait(PATIENCE).unwrap_or_else(|| panic!("{arguments:?} does not end: {}", running.output()));
+    Finished { code: status.code(), stdout: running.stdout(), stderr: running.stderr() }
 }
 
 type Text = Arc<Mutex<String>>;
@@ -53,12 +46,11 @@ pub struct Running {
 }
 
 impl Running {
-    pub fn start(directory: &Path, arguments: &[impl AsRef<OsStr>], environment: &[(&str, &str)]) -> Self {
+    pub fn start(directory: &Path, arguments: &[impl AsRef<OsStr>]) -> Self {
         let mut child = Command::new(PROGRAM)
             .args(arguments)
-            .envs(environment.iter().copied())
             .current_dir(directory)
-            .stdin(Stdio::piped())
+            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -69,13 +61,6 @@ impl Running {
             collect(child.stderr.take().expect("it is piped"), &stderr),
         ];
         Self { child, stdout, stderr, readers }
-    }
-
-    /// Writes to its standard input and closes it.
-    pub fn write(&mut self, input: &str) {
-        if let Some(mut stdin) = self.child.stdin.take() {
-            let _it_may_have_ended = stdin.write_all(input.as_bytes());
-        }
     }
 
     pub fn id(&self) -> u32 {
