@@ -1,1 +1,40 @@
 //! One binary for every test that runs the real program.
+//!
+//! A test named after a case (`b02_…`) covers a kind of fault that comparable systems shipped; the others follow the
+//! contract's text. Each starts its own gateway on free ports, so that all may run side by side.
+
+mod access_log;
+mod atomicity;
+mod auth;
+mod body_429;
+mod body_streaming;
+mod cli;
+mod concurrency_leak;
+mod config_validation;
+mod cors;
+mod cost;
+mod double_charge;
+mod header_injection;
+mod headers;
+mod health_check;
+mod hot_reload;
+mod http2_grpc;
+mod ip_extraction;
+mod ipv6;
+mod key_collision;
+mod key_leak;
+mod layering;
+mod leaky_bucket;
+mod lifecycle;
+mod memory_growth;
+mod metrics;
+mod overflow;
+mod path_evasion;
+mod proxying;
+mod request_smuggling;
+mod retry_after;
+mod support;
+mod tidy;
+mod units;
+mod websocket;
+mod window_math;

@@ -1,0 +1,93 @@
+//! HTTP/2 without TLS, by prior knowledge, behind blocking calls.
+
+use super::PATIENCE;
+use http::{HeaderMap, Request};
+use std::net::SocketAddr;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+
+/// One HTTP/2 connection.
+pub struct Http2 {
+    runtime: Runtime,
+    sender: h2::client::SendRequest<bytes::Bytes>,
+    address: SocketAddr,
+}
+
+/// A response with what came in its trailers.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+    pub trailers: HeaderMap,
+    /// Whether the first header block ended the stream ("trailers only").
+    pub headers_only: bool,
+}
+
+impl Answer {
+    /// A field of the headers or, failing that, of the trailers.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).or_else(|| self.trailers.get(name)).and_then(|value| value.to_str().ok())
+    }
+}
+
+impl Http2 {
+    pub fn connect(address: SocketAddr) -> Self {
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("threads are to be had");
+        let sender = runtime.block_on(async {
+            let stream = TcpStream::connect(address).await.expect("the gateway listens");
+            let (sender, connection) = h2::client::handshake(stream).await.expect("the gateway speaks HTTP/2");
+            tokio::spawn(async move {
+                let _ends_with_the_peer = connection.await;
+            });
+            sender
+        });
+        Self { runtime, sender, address }
+    }
+
+    /// A request with an empty body and its whole answer.
+    pub fn request(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+        let request = self.head(method, path, headers);
+        self.runtime.block_on(async {
+            let exchange = async {
+                let mut sender = self.sender.clone().ready().await.expect("the connection is open");
+                let (response, _) = sender.send_request(request, true).expect("the request is well formed");
+                answer(response.await.expect("the stream is answered")).await
+            };
+            tokio::time::timeout(PATIENCE, exchange).await.expect("answered in time")
+        })
+    }
+
+    /// Opens a stream and resets it at once; false when the connection is gone.
+    pub fn open_and_reset(&self, path: &str) -> bool {
+        let request = self.head("GET", path, &[]);
+        self.runtime.block_on(async {
+            let Ok(mut sender) = self.sender.clone().ready().await else { return false };
+            let Ok((_response, mut stream)) = sender.send_request(request, false) else { return false };
+            stream.send_reset(h2::Reason::CANCEL);
+            true
+        })
+    }
+
+    fn head(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Request<()> {
+        let mut request = Request::builder().method(method).uri(format!("http://{}{path}", self.address));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).expect("the request is well formed")
+    }
+}
+
+async fn answer(response: http::Response<h2::RecvStream>) -> Answer {
+    let (head, mut stream) = response.into_parts();
+    let headers_only = stream.is_end_stream();
+    let mut body = Vec::new();
+    while let Some(chunk) = stream.data().await {
+        let chunk = chunk.expect("the body arrives");
+        let _window = stream.flow_control().release_capacity(chunk.len());
+        body.extend_from_slice(&chunk);
+    }
+    let trailers = stream.trailers().await.ok().flatten().unwrap_or_default();
+    Answer { status: head.status.as_u16(), headers: head.headers, body, trailers, headers_only }
+}
