@@ -45,15 +45,15 @@ pub fn check(source: &Source, generation: u64) -> Checked {
     });
     let failed = problems.iter().any(|problem| problem.severity == Severity::Error);
     problems.sort_by_key(|problem| problem.place.map_or((0, 0), |place| (place.file, place.start)));
-    Checked {
-        config: config.filter(|_| !failed),
-        snapshot: snapshot.filter(|_| !failed),
-        problems,
-        sources,
-    }
+    Checked { config: config.filter(|_| !failed), snapshot: snapshot.filter(|_| !failed), problems, sources }
 }
 
 impl Checked {
+    /// The files that were read.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.sources.names().map(PathBuf::from).collect()
+    }
+
     /// The errors, as an operator reads them.
     pub fn rendered_errors(&self) -> Vec<String> {
         self.rendered(Severity::Error)

@@ -29,7 +29,6 @@ pub struct Metrics {
     upstream_duration: HistogramVec,
     decisions: IntCounterVec,
     decision_duration: HistogramVec,
-    store_breaker_open: IntGauge,
     store_entries: IntGauge,
     store_evictions: IntCounter,
     auth_failures: IntCounterVec,
@@ -122,7 +121,6 @@ impl Metrics {
                     &["store"],
                 ),
             ),
-            store_breaker_open: gauge(&registry, "sluicegate_store_breaker_open", "1 while the store is given up on."),
             store_entries: gauge(&registry, "sluicegate_store_entries", "Counters held in memory."),
             store_evictions: register(
                 &registry,
@@ -153,6 +151,8 @@ impl Metrics {
             IntGaugeVec::new(Opts::new("sluicegate_build_info", "Always 1."), &["version"]),
         );
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        // The memory store never fails, so this stays 0.
+        gauge(&metrics.registry, "sluicegate_store_breaker_open", "1 while the store is given up on.");
         for reason in ["missing", "invalid", "not_yet_valid", "expired", "disabled", "ambiguous", "forbidden"] {
             metrics.auth_failures.with_label_values(&[reason]);
         }
@@ -165,9 +165,7 @@ impl Metrics {
     /// The page in the Prometheus text format.
     pub fn page(&self) -> Vec<u8> {
         let mut page = Vec::new();
-        TextEncoder::new()
-            .encode(&self.registry.gather(), &mut page)
-            .expect("writing text into memory cannot fail");
+        TextEncoder::new().encode(&self.registry.gather(), &mut page).expect("writing text into memory cannot fail");
         page
     }
 
@@ -276,7 +274,10 @@ mod tests {
         let metrics = Metrics::new();
         metrics.request_answered("default", "BREW", 418, Duration::from_millis(3));
         let page = String::from_utf8(metrics.page()).unwrap();
-        assert!(page.contains(r#"sluicegate_http_requests_total{method="OTHER",route="default",status="418"} 1"#), "{page}");
+        assert!(
+            page.contains(r#"sluicegate_http_requests_total{method="OTHER",route="default",status="418"} 1"#),
+            "{page}"
+        );
         assert!(!page.contains("BREW"));
     }
 }

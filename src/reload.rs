@@ -5,8 +5,8 @@
 //! that were written a moment ago may not be whole yet, so a reload waits until they have been left alone
 //! for [`SETTLE`].
 
-use crate::load::{self, Source};
 use crate::config::model::Config;
+use crate::load::{self, Source};
 use crate::proxy::snapshot::{Live, Snapshot};
 use parking_lot::Mutex;
 use std::path::PathBuf;
@@ -100,7 +100,7 @@ fn compile(source: &Source, fixed: &Fixed, generation: u64) -> Result<(Snapshot,
         tracing::warn!(problem = %warning, "configuration");
     }
     let reasons = checked.rendered_errors();
-    let files = checked.sources.names();
+    let files = checked.files();
     let (Some(config), Some(snapshot)) = (checked.config, checked.snapshot) else { return Err(reasons) };
     let changed = fixed.changed(&Fixed::of(&config));
     if changed.is_empty() {

@@ -13,6 +13,7 @@ use crate::proxy::parking::Parking;
 use crate::proxy::snapshot::{Live, Snapshot};
 use crate::proxy::{Gate, serve_options};
 use crate::reload::Reloader;
+use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::time::{Clock, Stopwatch};
 use pingora::proxy::http_proxy;
@@ -79,7 +80,7 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
     let clock = Clock::start();
     metrics.config_loaded(snapshot.generation, Clock::wall().seconds());
     let live = Arc::new(Live::from_pointee(snapshot));
-    let store = Arc::new(MemoryStore::new(config.store.max_entries));
+    let store = Arc::new(MemoryStore::new(usize::try_from(config.store.max_entries).unwrap_or(usize::MAX)));
     let (shutdown, shutting_down) = watch::channel(false);
 
     let listeners = server.listen.iter().map(|address| bind(*address)).collect::<io::Result<Vec<_>>>()?;
@@ -99,7 +100,13 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
     let connections = Connections::new();
     for listener in listeners {
         let deadlines = connection::Deadlines::new(&server);
-        tokio::spawn(connection::accept(listener, proxy.clone(), connections.clone(), deadlines, shutting_down.clone()));
+        tokio::spawn(connection::accept(
+            listener,
+            proxy.clone(),
+            connections.clone(),
+            deadlines,
+            shutting_down.clone(),
+        ));
     }
     let admin = Arc::new(Admin::new(metrics.clone(), config.admin.token.clone(), shutting_down.clone()));
     tokio::spawn(connection::accept_http1(admin_listener, admin, shutting_down.clone()));
@@ -158,7 +165,7 @@ async fn sweep(store: Arc<MemoryStore>, clock: Clock, metrics: Arc<Metrics>) {
     loop {
         ticks.tick().await;
         store.sweep(clock.now(), SWEEP_COUNTERS);
-        metrics.store_holds(store.len(), store.evictions());
+        metrics.store_holds(store.entries().unwrap_or_default(), store.evictions());
     }
 }
 

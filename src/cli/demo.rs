@@ -19,10 +19,8 @@ use tokio::net::TcpListener;
 const POLICY: &str = include_str!("../../config/demo.toml");
 
 /// The keys that are printed: consumer, tier and key. They open nothing but this example.
-const KEYS: [(&str, &str, &str); 2] = [
-    ("amelia", "free", "demo_free_3n4a8hq2k5t7w9x1"),
-    ("borealis", "pro", "demo_pro_8c2d6f1g5h9j3k7m"),
-];
+const KEYS: [(&str, &str, &str); 2] =
+    [("amelia", "free", "demo_free_3n4a8hq2k5t7w9x1"), ("borealis", "pro", "demo_pro_8c2d6f1g5h9j3k7m")];
 
 /// Serves the built-in example.
 #[derive(Args)]

@@ -26,7 +26,7 @@ pub fn serve(source: Source, early_reload: Arc<AtomicBool>, ready: impl FnOnce(&
     for problem in checked.rendered_errors().iter().chain(&checked.rendered_warnings()) {
         eprintln!("{problem}");
     }
-    let files = checked.sources.names();
+    let files = checked.files();
     let (Some(config), Some(snapshot)) = (checked.config, checked.snapshot) else {
         eprintln!("sluicegate: the configuration is refused");
         return ExitCode::from(EXIT_CONFIGURATION);

@@ -175,6 +175,11 @@ impl Sources {
         Some((name, line, column, line_text))
     }
 
+    /// The names of all files, in the order in which they were read.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|(name, _)| name.as_str())
+    }
+
     /// A file's whole text.
     pub fn text(&self, file: u16) -> Option<Arc<str>> {
         self.files.get(usize::from(file)).map(|(_, text)| Arc::clone(text))

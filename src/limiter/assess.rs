@@ -107,6 +107,16 @@ impl Refusal {
 }
 
 impl<'a> Assessment<'a> {
+    /// Rejects for a reason that was found outside, unless the request is rejected already.
+    pub fn reject(&mut self, rejection: Rejection) {
+        if self.rejection.is_none() {
+            self.rejection = Some(rejection);
+            if self.draw != Draw::Nothing {
+                self.draw = Draw::Address;
+            }
+        }
+    }
+
     fn admit(
         &mut self,
         policy: &'a Policy,
@@ -192,11 +202,6 @@ impl<'a> Assessment<'a> {
         self.auth_failure = Some(reason);
         refusal
     }
-}
-
-/// What a request draws on once it is rejected for another reason than a limit.
-pub fn draw_of_rejection(draw: Draw) -> Draw {
-    if draw == Draw::Nothing { Draw::Nothing } else { Draw::Address }
 }
 
 /// The method that a CORS preflight asks for; absent when the request is none (Fetch standard, CORS-preflight request).

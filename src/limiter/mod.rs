@@ -8,16 +8,16 @@ pub mod assess;
 pub mod rejection;
 pub mod verdict;
 
+use crate::algorithm::{Algorithm, LeakyBucket, Units, Wait};
+use crate::charge::Reading;
 use crate::charge::{Correction, Parts};
+use crate::config::model::Mode;
 use crate::policy::Policy;
 use crate::policy::facts::{Draw, Facts};
 use crate::store::{Store, StoreError};
-use crate::algorithm::{Algorithm, LeakyBucket, Units, Wait};
-use crate::config::model::Mode;
-use crate::charge::Reading;
 use crate::time::{Millis, Timestamp};
-use smallvec::SmallVec;
 use rejection::Rejection;
+use smallvec::SmallVec;
 use verdict::{LimitStatus, Verdict};
 
 /// What was decided for one request, as plain data.
@@ -51,6 +51,8 @@ pub struct Taken {
 #[derive(Clone, Debug)]
 pub struct Receipt {
     pub at: Timestamp,
+    /// How long it is held.
+    pub delay: Millis,
     pub taken: SmallVec<[Taken; 6]>,
 }
 
@@ -129,11 +131,14 @@ pub async fn decide(
     let outcome = store.acquire(now, &selection.charges).resolve().await?;
     debug_assert_eq!(outcome.readings.len(), selection.charges.len(), "a store answers every charge");
     let entries = selection.limits.iter().zip(&selection.charges).zip(&outcome.readings);
-    let entries = entries.map(|((limit, charge), reading)| Entry { limit: *limit, cost: charge.cost, reading: *reading });
-    let decision = Decision { entries: entries.collect(), admitted: outcome.admitted, at: outcome.at, delay: outcome.delay };
+    let entries =
+        entries.map(|((limit, charge), reading)| Entry { limit: *limit, cost: charge.cost, reading: *reading });
+    let decision =
+        Decision { entries: entries.collect(), admitted: outcome.admitted, at: outcome.at, delay: outcome.delay };
     let held = outcome.admitted && outcome.delay > Millis(0);
     let receipt = held.then(|| Receipt {
         at: outcome.at,
+        delay: outcome.delay,
         taken: selection
             .limits
             .iter()

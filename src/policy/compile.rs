@@ -255,7 +255,10 @@ impl<'c> Compiler<'c> {
                     self.problems.push(
                         Problem::error(
                             pattern.at,
-                            format!("\"{}\" can never be reached: route \"{other}\" takes the same requests", pattern.value.text),
+                            format!(
+                                "\"{}\" can never be reached: route \"{other}\" takes the same requests",
+                                pattern.value.text
+                            ),
                         )
                         .hint("remove one of them, or give them different hosts or methods"),
                     );
@@ -278,7 +281,9 @@ impl<'c> Compiler<'c> {
             found.extend(too_small(&route.limits).into_iter().map(|limit| never_fits(&written.cost, &limit)));
             let callers = (0..tiers.len()).filter(|tier| route.tiers.as_ref().is_none_or(|may| may.contains(tier)));
             let wider = callers.map(|tier: TierIndex| &tiers[tier].limits).chain([address, custom]);
-            found.extend(wider.flat_map(too_small).map(|limit| rarely_fits(written.cost.at, &written.name.value, &limit)));
+            found.extend(
+                wider.flat_map(too_small).map(|limit| rarely_fits(written.cost.at, &written.name.value, &limit)),
+            );
         }
         self.problems.extend(found);
     }
@@ -295,7 +300,10 @@ fn never_fits(cost: &Located<i64>, limit: &str) -> Problem {
 }
 
 fn rarely_fits(at: Place, route: &str, limit: &str) -> Problem {
-    Problem::warning(at, format!("the cost of \"{route}\" is more than the limit \"{limit}\" can ever hold: its callers always get 429"))
+    Problem::warning(
+        at,
+        format!("the cost of \"{route}\" is more than the limit \"{limit}\" can ever hold: its callers always get 429"),
+    )
 }
 
 fn has_parameter(pattern: &model::RoutePattern, name: &str) -> bool {

@@ -2,13 +2,13 @@
 //! its own values.
 
 use super::facts::Facts;
-use super::scope::{Axis, header_value};
 use super::limit_text::LimitText;
+use super::scope::{Axis, header_value};
 use crate::algorithm::{UNIT, Window};
 use crate::charge::Meter;
+use crate::config::model::{Counts, Layer, Mode, Name, OnStoreError, When};
 use crate::request::client::contains;
 use crate::request::host;
-use crate::config::model::{Counts, Layer, Mode, Name, OnStoreError, When};
 
 /// An index into [`super::Policy::tiers`].
 pub type TierIndex = usize;

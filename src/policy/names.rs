@@ -2,8 +2,8 @@
 //!
 //! A limit's name identifies its counters, so two limits of one name would share them; that is always a mistake.
 
-use crate::config::model::{Limit, Place};
 use crate::config::Problem;
+use crate::config::model::{Limit, Place};
 use std::collections::HashMap;
 
 /// The longest name that a limit may have.
@@ -25,8 +25,11 @@ impl Names {
         };
         if name.len() > MAX_NAME_BYTES {
             problems.push(
-                Problem::error(at, format!("the default name \"{name}\" of this limit is over {MAX_NAME_BYTES} characters"))
-                    .hint("give the limit a `name`"),
+                Problem::error(
+                    at,
+                    format!("the default name \"{name}\" of this limit is over {MAX_NAME_BYTES} characters"),
+                )
+                .hint("give the limit a `name`"),
             );
         }
         if self.taken.insert(name.clone(), at).is_some() {

@@ -72,8 +72,7 @@ impl AccessLog {
             Target::Stdout => (Box::new(io::stdout()), io::stdout().is_terminal()),
             Target::File(path) => (Box::new(ReopenedFile::open(path.clone(), reopen.clone())?), false),
         };
-        let (sink, worker) =
-            NonBlockingBuilder::default().buffered_lines_limit(QUEUE_LINES).lossy(true).finish(output);
+        let (sink, worker) = NonBlockingBuilder::default().buffered_lines_limit(QUEUE_LINES).lossy(true).finish(output);
         Ok(Self { sink: Some(sink), json: is_json(format, terminal), reopen, _worker: Some(worker) })
     }
 
@@ -91,7 +90,11 @@ impl AccessLog {
     pub fn write(&self, line: &Line<'_>) {
         let Some(sink) = &self.sink else { return };
         let mut text = Vec::with_capacity(512);
-        let written = if self.json { serde_json::to_writer(&mut text, line).map_err(io::Error::from) } else { write_text(&mut text, line) };
+        let written = if self.json {
+            serde_json::to_writer(&mut text, line).map_err(io::Error::from)
+        } else {
+            write_text(&mut text, line)
+        };
         text.push(b'\n');
         if written.is_ok() {
             // A queue that is gone or full loses the line, never the request.

@@ -29,28 +29,28 @@ pub enum Held {
 }
 
 /// The place of an admitted request in its bucket's queue; absent when the gateway holds too many.
-fn place(parking: &Arc<Parking>, policy: &Policy, receipt: &Receipt, delay: Millis) -> Option<(Place, Millis)> {
-    let mut leaky = receipt.taken.iter().filter(|taken| {
-        policy.limits[taken.limit].meter.algorithm.name() == crate::algorithm::LeakyBucket.name()
-    });
+fn place(parking: &Arc<Parking>, policy: &Policy, receipt: &Receipt) -> Option<(Place, Millis)> {
+    let mut leaky = receipt
+        .taken
+        .iter()
+        .filter(|taken| policy.limits[taken.limit].meter.algorithm.name() == crate::algorithm::LeakyBucket.name());
     let first = leaky.next()?;
     let meter = &policy.limits[first.limit].meter;
-    let place = parking.park(parking::bucket(meter, &first.parts), receipt.at + delay)?;
+    let place = parking.park(parking::bucket(meter, &first.parts), receipt.at + receipt.delay)?;
     // With several leaky limits nobody moves up: what is right for one queue may be too early for another.
     let span = if leaky.next().is_some() { Millis(0) } else { parking::span_of(meter, first.cost) };
     Some((place, span))
 }
 
-/// Waits for the turn of a request that was admitted with `delay`.
+/// Waits for the turn of an admitted request.
 pub async fn hold(
     session: &mut Session,
     parking: &Arc<Parking>,
     policy: &Policy,
     receipt: &Receipt,
-    delay: Millis,
     clock: Clock,
 ) -> Held {
-    let Some((mut place, span)) = place(parking, policy, receipt, delay) else { return Held::Full };
+    let Some((mut place, span)) = place(parking, policy, receipt) else { return Held::Full };
     // The decision was made at `receipt.at` by the store's clock; only differences are used here.
     let started = Instant::now();
     let behind = clock.now() - receipt.at;

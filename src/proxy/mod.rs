@@ -28,8 +28,8 @@ pub mod upstream;
 
 use crate::config::model::Server;
 use crate::limiter::assess::{self, Inputs};
-use crate::limiter::decide;
 use crate::limiter::rejection::Rejection;
+use crate::limiter::{Receipt, decide};
 use crate::metrics::Metrics;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
@@ -45,7 +45,7 @@ use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType, Result};
-use snapshot::Live;
+use snapshot::{Live, Snapshot};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -76,15 +76,15 @@ enum Step {
 }
 
 impl Gate {
-    /// Assesses and decides, and holds the request if its turn is later.
-    async fn admit(&self, session: &mut Session, context: &mut Context) -> Step {
-        let snapshot = context.snapshot.clone();
+    /// Assesses and decides. What is left to do with an admitted request that has a receipt is to hold it.
+    async fn judge(
+        &self,
+        header: &RequestHeader,
+        peer: IpAddr,
+        snapshot: &Snapshot,
+        context: &mut Context,
+    ) -> Result<Option<Receipt>, Rejection> {
         let policy = &snapshot.policy;
-        if header_bytes(session.req_header()) > snapshot.server.max_header_bytes {
-            return Step::Answer(Rejection::HeadersTooLarge);
-        }
-        let peer = peer_address(session);
-        let header = session.req_header();
         let inputs = Inputs {
             peer,
             method: header.method.as_str(),
@@ -95,55 +95,60 @@ impl Gate {
         };
         let address = assess::address(policy, &inputs);
         let mut assessment = assess::assess(policy, &inputs, &address, context.now);
-        context.peer = Some(peer.to_canonical());
         context.learn(&assessment, &address);
         if let Some(reason) = assessment.auth_failure {
             self.metrics.auth_failed(reason);
         }
-        if assessment.rejection.is_none() && exceeds(snapshot.server.max_body_bytes, early::declared_length(&header.headers)) {
-            assessment.rejection = Some(Rejection::PayloadTooLarge);
-            assessment.draw = assess::draw_of_rejection(assessment.draw);
+        if let Some(rejection) = over_size(header, &snapshot.server) {
+            assessment.reject(rejection);
         }
         let took = Stopwatch::start();
         let decided = decide(policy, &assessment.facts, assessment.draw, &*self.store, context.now).await;
         self.metrics.decision_duration(self.store.name()).observe(took.elapsed().as_secs_f64());
-        let (decision, receipt) = match decided {
-            Ok(decided) => decided,
-            Err(error) => {
-                tracing::error!(%error, "a decision failed");
-                self.metrics.store_failed("unavailable");
-                return Step::Answer(Rejection::LimiterUnavailable);
-            }
-        };
+        let (decision, receipt) = decided.map_err(|error| {
+            tracing::error!(%error, "a decision failed");
+            self.metrics.store_failed("unavailable");
+            Rejection::LimiterUnavailable
+        })?;
         self.observe_decision(context, &decision);
         let refused = (!decision.admitted).then(|| decision.rejection(policy));
-        let delay = decision.delay;
-        let rejection = refused.or(assessment.rejection);
         context.decision = Some(decision);
-        match (rejection, receipt) {
-            (Some(rejection), _) => Step::Answer(rejection),
-            (None, None) => Step::Forward,
-            (None, Some(receipt)) => {
-                context.delayed = true;
-                match hold::hold(session, &self.parking, policy, &receipt, delay, self.clock).await {
-                    Held::Turn => Step::Forward,
-                    Held::Left => self.give_back(policy, &receipt, Step::Gone).await,
-                    Held::Full => {
-                        if let Some(decision) = &mut context.decision {
-                            decision.refuse_held(policy);
-                        }
-                        self.give_back(policy, &receipt, Step::Answer(Rejection::RateLimited)).await
-                    }
-                }
-            }
+        match refused.or(assessment.rejection) {
+            Some(rejection) => Err(rejection),
+            None => Ok(receipt),
         }
     }
 
-    async fn give_back(&self, policy: &crate::policy::Policy, receipt: &crate::limiter::Receipt, step: Step) -> Step {
+    /// Holds an admitted request until its turn in a leaky bucket.
+    async fn hold(&self, session: &mut Session, context: &mut Context, receipt: &Receipt) -> Step {
+        context.delayed = true;
+        let snapshot = context.snapshot.clone();
+        let policy = &snapshot.policy;
+        let step = match hold::hold(session, &self.parking, policy, receipt, self.clock).await {
+            Held::Turn => return Step::Forward,
+            Held::Left => Step::Gone,
+            Held::Full => {
+                if let Some(decision) = &mut context.decision {
+                    decision.refuse_held(policy);
+                }
+                Step::Answer(Rejection::RateLimited)
+            }
+        };
         if let Err(error) = self.store.settle(self.clock.now(), &receipt.refund(policy)).resolve().await {
             tracing::error!(%error, "what a request held was not given back");
         }
         step
+    }
+
+    async fn admit(&self, session: &mut Session, context: &mut Context) -> Step {
+        let snapshot = context.snapshot.clone();
+        let peer = peer_address(session);
+        context.peer = Some(peer.to_canonical());
+        match self.judge(session.req_header(), peer, &snapshot, context).await {
+            Err(rejection) => Step::Answer(rejection),
+            Ok(None) => Step::Forward,
+            Ok(Some(receipt)) => self.hold(session, context, &receipt).await,
+        }
     }
 }
 
@@ -175,7 +180,8 @@ impl ProxyHttp for Gate {
             Step::Forward => Ok(false),
             Step::Gone => {
                 session.set_keepalive(None);
-                Err(Error::explain(ErrorType::ConnectionClosed, "the client left while its request was held").into_down())
+                Err(Error::explain(ErrorType::ConnectionClosed, "the client left while its request was held")
+                    .into_down())
             }
             Step::Answer(rejection) => {
                 context.rejection = Some(rejection);
@@ -242,7 +248,8 @@ impl ProxyHttp for Gate {
         context: &mut Context,
         mut error: Box<Error>,
     ) -> Box<Error> {
-        let retry = context.upstream().is_some_and(|upstream| upstream.may_retry(context.tries, session, &error, false));
+        let retry =
+            context.upstream().is_some_and(|upstream| upstream.may_retry(context.tries, session, &error, false));
         error.set_retry(retry);
         error
     }
@@ -257,7 +264,9 @@ impl ProxyHttp for Gate {
             return Ok(());
         }
         self.observe_upstream(context);
-        let Some(decision) = context.decision.as_ref().filter(|decision| !decision.is_unlimited()) else { return Ok(()) };
+        let Some(decision) = context.decision.as_ref().filter(|decision| !decision.is_unlimited()) else {
+            return Ok(());
+        };
         let snapshot = &context.snapshot;
         for name in snapshot.style.owned_names() {
             response.remove_header(name);
@@ -278,7 +287,13 @@ impl ProxyHttp for Gate {
         if *error.esource() == ErrorSource::Upstream {
             let upstream = context.upstream().map_or("", |upstream| &upstream.name);
             let server = context.server.as_deref().unwrap_or_default();
-            tracing::warn!(kind = error.etype().as_str(), upstream, server, request_id = context.request_id(), "upstream failed");
+            tracing::warn!(
+                kind = error.etype().as_str(),
+                upstream,
+                server,
+                request_id = context.request_id(),
+                "upstream failed"
+            );
         }
         context.rejection = Some(rejection);
         // The client may be gone by now; then there is nobody to tell.
@@ -314,7 +329,9 @@ fn rejection_for(error: &Error, context: &Context) -> Option<Rejection> {
     }
     match error.esource() {
         ErrorSource::Upstream => Some(match error.etype() {
-            ErrorType::ConnectTimedout | ErrorType::ReadTimedout | ErrorType::WriteTimedout => Rejection::UpstreamTimeout,
+            ErrorType::ConnectTimedout | ErrorType::ReadTimedout | ErrorType::WriteTimedout => {
+                Rejection::UpstreamTimeout
+            }
             ErrorType::ConnectNoRoute => Rejection::UpstreamUnavailable,
             _ => Rejection::BadGateway,
         }),
@@ -324,6 +341,17 @@ fn rejection_for(error: &Error, context: &Context) -> Option<Rejection> {
             _ => Some(Rejection::BadRequest("The request is not valid HTTP.")),
         },
         ErrorSource::Internal | ErrorSource::Unset => Some(Rejection::Internal),
+    }
+}
+
+/// Whether the request is larger than allowed, as far as its header tells.
+fn over_size(header: &RequestHeader, server: &Server) -> Option<Rejection> {
+    if header_bytes(header) > server.max_header_bytes {
+        Some(Rejection::HeadersTooLarge)
+    } else if exceeds(server.max_body_bytes, early::declared_length(&header.headers)) {
+        Some(Rejection::PayloadTooLarge)
+    } else {
+        None
     }
 }
 

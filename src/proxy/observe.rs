@@ -1,8 +1,8 @@
 //! What is told of each request: metrics and the access line.
 
+use super::Gate;
 use super::access_log::{Line, time_text};
 use super::context::Context;
-use super::Gate;
 use crate::algorithm::UNIT;
 use crate::config::model::Mode;
 use crate::limiter::Decision;

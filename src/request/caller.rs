@@ -84,10 +84,11 @@ pub struct DuplicateKey {
 
 /// Who calls, as far as keys tell.
 #[derive(Clone, Copy, Debug)]
-pub enum Identity<'t> {
+pub enum Identity {
     /// No key.
     Anonymous,
-    Known(&'t KeyRecord),
+    /// An index into the table.
+    Known(usize),
     /// To the client all of these are one: the same answer, byte for byte.
     Wrong(WrongKey),
     /// Two different keys.
@@ -154,8 +155,13 @@ impl KeyTable {
         self.records.is_empty()
     }
 
+    /// The key that [`Identity::Known`] names.
+    pub fn record(&self, index: usize) -> &KeyRecord {
+        &self.records[index]
+    }
+
     /// Whose key a request shows at `now`.
-    pub fn identify(&self, presented: &Presented<'_>, now: Timestamp) -> Identity<'_> {
+    pub fn identify(&self, presented: &Presented<'_>, now: Timestamp) -> Identity {
         match presented {
             Presented::None => Identity::Anonymous,
             Presented::Ambiguous => Identity::Ambiguous,
@@ -164,18 +170,19 @@ impl KeyTable {
         }
     }
 
-    fn lookup(&self, key: &[u8], now: Timestamp) -> Identity<'_> {
+    fn lookup(&self, key: &[u8], now: Timestamp) -> Identity {
         let digest: [u8; 32] = Sha256::digest(key).into();
-        let record = self.position(&digest).map_or(&self.decoy, |index| &self.records[index as usize]);
+        let index = self.position(&digest).map(|index| index as usize);
+        let record = index.map_or(&self.decoy, |index| &self.records[index]);
         // All four are worked out, whatever the first says, so that each kind of wrong key takes the same time.
         let is_known = bool::from(record.digest.ct_eq(&digest));
         let (is_early, is_late, is_disabled) = (now < record.not_before, now >= record.expires, record.disabled);
-        match (is_known, is_disabled, is_early, is_late) {
-            (false, ..) => Identity::Wrong(WrongKey::Invalid),
+        match (index.filter(|_| is_known), is_disabled, is_early, is_late) {
+            (None, ..) => Identity::Wrong(WrongKey::Invalid),
             (_, true, ..) => Identity::Wrong(WrongKey::Disabled),
             (_, _, true, _) => Identity::Wrong(WrongKey::NotYetValid),
             (_, _, _, true) => Identity::Wrong(WrongKey::Expired),
-            _ => Identity::Known(record),
+            (Some(index), ..) => Identity::Known(index),
         }
     }
 

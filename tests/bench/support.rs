@@ -1,11 +1,11 @@
 //! What both benchmarks measure: one decision with three limits of one caller, in memory.
 
-use smallvec::smallvec;
 use sluicegate::algorithm::{FixedWindow, Quota, SlidingWindow, TokenBucket, UNIT, Window};
 use sluicegate::charge::{Charge, Charges, Meter, Part, Parts};
 use sluicegate::store::Store;
 use sluicegate::store::memory::MemoryStore;
 use sluicegate::time::{Millis, Timestamp};
+use smallvec::smallvec;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Callers that take turns.

@@ -252,16 +252,16 @@ impl Store for MemoryStore {
         "memory"
     }
 
-    fn acquire<'a>(&'a self, now: Timestamp, charges: &'a [Charge<'a>]) -> Answer<'a, Result<Outcome, StoreError>> {
+    fn acquire<'a>(&'a self, now: Timestamp, charges: &'a [Charge<'_>]) -> Answer<'a, Result<Outcome, StoreError>> {
         Answer::Ready(Ok(self.acquire_now(now, charges)))
     }
 
-    fn settle<'a>(&'a self, now: Timestamp, corrections: &'a [Correction<'a>]) -> Answer<'a, Result<(), StoreError>> {
+    fn settle<'a>(&'a self, now: Timestamp, corrections: &'a [Correction<'_>]) -> Answer<'a, Result<(), StoreError>> {
         self.settle_now(now, corrections);
         Answer::Ready(Ok(()))
     }
 
-    fn forget<'a>(&'a self, charges: &'a [Charge<'a>]) -> Answer<'a, Result<Vec<bool>, StoreError>> {
+    fn forget<'a>(&'a self, charges: &'a [Charge<'_>]) -> Answer<'a, Result<Vec<bool>, StoreError>> {
         Answer::Ready(Ok(self.forget_now(charges)))
     }
 
