@@ -28,7 +28,7 @@ fn present(secret: &str) -> Presented<'_> {
 /// The consumer, or why not.
 fn identified(table: &KeyTable, secret: &str, now: i64) -> Result<usize, WrongKey> {
     match table.identify(&present(secret), Timestamp(now)) {
-        Identity::Known(record) => Ok(record.consumer()),
+        Identity::Known(index) => Ok(table.record(index).consumer()),
         Identity::Wrong(reason) => Err(reason),
         other => panic!("{other:?}"),
     }
@@ -47,7 +47,8 @@ fn scope(text: &str) -> KeyPattern {
 fn permits(scopes: &[&str], method: &str, path: &str) -> bool {
     let routes = Some(scopes.iter().map(|text| scope(text)).collect());
     let table = KeyTable::build(vec![NewKey { routes, ..key("K", 0) }]).unwrap();
-    let Identity::Known(record) = table.identify(&present("K"), Timestamp(0)) else { panic!("the key is known") };
+    let Identity::Known(index) = table.identify(&present("K"), Timestamp(0)) else { panic!("the key is known") };
+    let record = table.record(index);
     record.permits(method, path, IpAddr::from([1, 1, 1, 1]))
 }
 
@@ -174,7 +175,8 @@ fn a_scope_takes_its_paths_and_no_others() {
 fn a_key_may_be_bound_to_addresses() {
     let allow_ips = Some(vec!["203.0.113.0/24".parse().unwrap(), "2001:db8::/32".parse().unwrap()]);
     let table = KeyTable::build(vec![NewKey { allow_ips, ..key("K", 0) }]).unwrap();
-    let Identity::Known(record) = table.identify(&present("K"), Timestamp(0)) else { panic!("the key is known") };
+    let Identity::Known(index) = table.identify(&present("K"), Timestamp(0)) else { panic!("the key is known") };
+    let record = table.record(index);
     let permits = |address: &str| record.permits("GET", "/", address.parse().unwrap());
     assert!(permits("203.0.113.9") && permits("::ffff:203.0.113.9") && permits("2001:db8::1"));
     assert!(!permits("203.0.114.9") && !permits("2001:db9::1"));

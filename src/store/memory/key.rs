@@ -123,7 +123,7 @@ mod tests {
     fn a_borrowed_and_an_owned_value_are_the_same_counter() {
         let secret = Secret::random();
         let borrowed = secret.key("l", &[Part::Named("host", b"example.com")]);
-        assert_eq!(borrowed, secret.key("l", &[Part::Owned("host", b"example.com".as_slice().into())]));
+        assert_eq!(borrowed, secret.key("l", &[Part::Owned("host".into(), b"example.com".as_slice().into())]));
     }
 
     #[test]
