@@ -35,7 +35,10 @@ pub(super) fn files(pattern: &Path, written: &str) -> Result<Vec<PathBuf>, Compl
         Complaint::new(format!("cannot read the directory {} of {}: {error}", directory.display(), quote(written)))
     };
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(unreadable)?.take(MAX_NAMES) {
+    for (index, entry) in std::fs::read_dir(directory).map_err(unreadable)?.enumerate() {
+        if index >= MAX_NAMES {
+            return Err(refused(&format!("looks through a directory of more than {MAX_NAMES} files")));
+        }
         let name = entry.map_err(unreadable)?.file_name();
         names.extend(name.into_string().ok().filter(|name| matches(last, name)));
     }

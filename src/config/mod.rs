@@ -4,7 +4,7 @@
 //! [`Problem`], and all problems are collected. Meaning (which tier a name is, whether a cost fits) is
 //! `policy::compile`'s part.
 //!
-//! A file is parsed to a tree that knows its places (`tree`), variables are replaced in its string values
+//! A file is parsed to a tree that knows its places (`tree`, `values`), variables are replaced in its string values
 //! (`expand`), and one module a section turns it into the model. `docs/configuration.md` is the reference.
 
 mod auth;
@@ -32,6 +32,7 @@ mod tier;
 mod tree;
 pub mod units;
 mod upstream;
+mod values;
 
 use draft::Draft;
 use file::{MAX_CONFIG_BYTES, MAX_KEYS_BYTES};

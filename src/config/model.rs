@@ -46,6 +46,7 @@ pub struct Config {
     pub log: Log,
 }
 
+/// `[server]`: where requests come in and how long they may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     pub listen: Vec<SocketAddr>,
@@ -62,6 +63,7 @@ pub struct Server {
     pub runtime_dir: PathBuf,
 }
 
+/// `[admin]`: the port for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admin {
     pub listen: SocketAddr,
@@ -90,6 +92,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
+/// `[client_ip]`: who a request is from.
 #[derive(Debug)]
 pub struct ClientIp {
     pub trusted_proxies: Vec<IpNet>,
@@ -111,12 +114,14 @@ pub enum ClientIpHeader {
     Single(String),
 }
 
+/// What happens to `%2F` in a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncodedSlash {
     Reject,
     Keep,
 }
 
+/// `[paths]`: which spellings of a path are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paths {
     pub encoded_slash: EncodedSlash,
@@ -133,6 +138,7 @@ pub enum KeySource {
     Cookie(String),
 }
 
+/// `[auth]`: where keys are looked for and what their absence means.
 #[derive(Debug)]
 pub struct Auth {
     pub sources: Vec<KeySource>,
@@ -143,12 +149,14 @@ pub struct Auth {
     pub forward_credentials: bool,
 }
 
+/// `[store]`: where counters live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store {
     /// Counters kept in memory.
     pub max_entries: u64,
 }
 
+/// `[upstreams.NAME]`: the servers that requests are forwarded to.
 #[derive(Clone, Debug)]
 pub struct Upstream {
     pub name: Located<String>,
@@ -160,6 +168,7 @@ pub struct Upstream {
     pub retries: u32,
 }
 
+/// How an upstream is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpstreamProtocol {
     Http1,
@@ -174,6 +183,7 @@ pub struct UpstreamServer {
     pub weight: u32,
 }
 
+/// `[tiers.NAME]`: what a plan grants.
 #[derive(Debug)]
 pub struct Tier {
     pub name: Located<String>,
@@ -181,6 +191,7 @@ pub struct Tier {
     pub rate_limited: Option<RateLimited>,
 }
 
+/// `[consumers.NAME]` of the keys file: a caller, whatever key it uses.
 #[derive(Debug)]
 pub struct Consumer {
     pub name: Located<String>,
@@ -190,6 +201,7 @@ pub struct Consumer {
     pub keys: Vec<Key>,
 }
 
+/// `[[consumers.NAME.keys]]`: the digest of a key and where the key is good.
 #[derive(Debug)]
 pub struct Key {
     pub id: Located<String>,
@@ -226,6 +238,7 @@ pub struct RoutePattern {
     pub path: Option<Vec<PatternSegment>>,
 }
 
+/// One segment of a route's path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatternSegment {
     Literal(String),
@@ -235,6 +248,7 @@ pub enum PatternSegment {
     Rest(String),
 }
 
+/// Whether a route needs a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteAuth {
     Optional,
@@ -243,6 +257,7 @@ pub enum RouteAuth {
     None,
 }
 
+/// `[[routes]]`: what is matched, what it costs and where it goes.
 #[derive(Debug)]
 pub struct Route {
     pub at: Place,
@@ -314,12 +329,14 @@ pub enum Scope {
     Param(String),
 }
 
+/// What a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counts {
     Cost,
     Requests,
 }
 
+/// Whether a limit refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Enforce,
@@ -346,6 +363,7 @@ pub struct When {
     pub host: Option<Vec<String>>,
 }
 
+/// One limit, wherever it is written.
 #[derive(Clone, Debug)]
 pub struct Limit {
     pub at: Place,
@@ -366,6 +384,7 @@ pub struct Limit {
     pub when: Option<When>,
 }
 
+/// Which rate-limit header fields are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     Classic,
@@ -381,6 +400,7 @@ pub enum Reset {
     Delta,
 }
 
+/// `[headers]`: what a client is told of its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
     pub dialect: Dialect,
@@ -400,6 +420,7 @@ pub struct RateLimited {
     pub headers: Vec<(String, String)>,
 }
 
+/// How log lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     Text,
@@ -408,6 +429,7 @@ pub enum LogFormat {
     Auto,
 }
 
+/// Where the access log goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessLog {
     Off,
@@ -415,6 +437,7 @@ pub enum AccessLog {
     File(PathBuf),
 }
 
+/// `[log]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
     pub level: tracing::Level,

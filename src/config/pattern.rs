@@ -177,8 +177,7 @@ fn segments(path: &str) -> Result<Vec<PatternSegment>, Complaint> {
     let mut segments = Vec::with_capacity(parts.len());
     let mut names: Vec<&str> = Vec::new();
     for (index, part) in parts.iter().enumerate() {
-        let segment = segment(part, path, index + 1 == parts.len())?;
-        segments.push(segment);
+        segments.push(segment(part, path, index + 1 == parts.len())?);
     }
     for segment in &segments {
         if let PatternSegment::Parameter(parameter) | PatternSegment::Rest(parameter) = segment {

@@ -167,7 +167,7 @@ impl Sources {
     /// File name, line and column (both from 1; the column counts characters), and the line's text.
     pub fn locate(&self, place: Place) -> Option<(&str, usize, usize, &str)> {
         let (name, text) = self.files.get(usize::from(place.file))?;
-        let start = text.floor_char_boundary(place.start as usize);
+        let start = floor_boundary(text, place.start as usize);
         let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
         let line = text[..line_start].matches('\n').count() + 1;
         let column = text[line_start..start].chars().count() + 1;
@@ -240,11 +240,12 @@ impl Sources {
     fn visible(&self, place: Place, column: usize, line: &str) -> String {
         let prefix: usize = line.chars().take(column - 1).map(char::len_utf8).sum();
         let line_start = (place.start as usize).saturating_sub(prefix);
-        let masked = |at: usize| {
-            self.masked
-                .iter()
-                .any(|mask| mask.file == place.file && (mask.start as usize..mask.end as usize).contains(&at))
+        let line_end = line_start + line.len();
+        let in_line = |mask: &&Place| {
+            mask.file == place.file && (mask.start as usize) < line_end && mask.end as usize > line_start
         };
+        let masks: Vec<&Place> = self.masked.iter().filter(in_line).collect();
+        let masked = |at: usize| masks.iter().any(|mask| (mask.start as usize..mask.end as usize).contains(&at));
         let show = |(at, character): (usize, char)| match character {
             _ if masked(line_start + at) => '*',
             character if character.is_control() => ' ',
@@ -252,4 +253,9 @@ impl Sources {
         };
         line.char_indices().map(show).collect()
     }
+}
+
+/// The nearest start of a character at or before `index`.
+pub(super) fn floor_boundary(text: &str, index: usize) -> usize {
+    (0..=index.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }

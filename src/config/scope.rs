@@ -57,6 +57,9 @@ pub fn scope(text: &str) -> Result<Scope, Complaint> {
 /// The conditions of a limit, all of which must hold.
 pub(super) fn when(reader: &mut Reader<'_>, node: Node<'_>) -> Option<When> {
     reader.table(node, |reader, table| {
+        if table.rest().is_empty() {
+            reader.missing(table.at, "`when` names no condition", "a limit that always applies has no `when`");
+        }
         let mut when = When {
             headers: Vec::new(),
             ip: table.option(reader, "ip", |reader, node| {
@@ -67,12 +70,7 @@ pub(super) fn when(reader: &mut Reader<'_>, node: Node<'_>) -> Option<When> {
             method: table.option(reader, "method", |reader, node| words(reader, node, "a method", pattern::method)),
             host: table.option(reader, "host", |reader, node| words(reader, node, "a host", host::host)),
         };
-        let named_elsewhere = when.ip.is_some() || when.method.is_some() || when.host.is_some();
-        let is_empty = !named_elsewhere && table.rest().is_empty();
         headers(reader, table, &mut when);
-        if is_empty && when.headers.is_empty() {
-            reader.missing(table.at, "`when` names no condition", "a limit that always applies has no `when`");
-        }
         when
     })
 }

@@ -119,7 +119,7 @@ fn a_rate_that_is_not_one_says_what_was_meant() {
         ("5/week", "no valid window", ""),
         ("5/mnoth", "no valid window", "`month`"),
         ("5/3651day", "longer than ten years", ""),
-        ("5/min/ip", "no valid window", ""),
+        ("5/min/ip", "no valid window", "`min`"),
     ];
     for (text, message, hint) in vectors {
         refused(rate(text), text, message, hint);
