@@ -8,10 +8,11 @@
 use crate::config::model::Config;
 use crate::load::{self, Source};
 use crate::proxy::snapshot::{Live, Snapshot};
+use crate::time::Clock;
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// How long every file must have been left alone before it is read.
 pub const SETTLE: Duration = Duration::from_millis(300);
@@ -121,6 +122,6 @@ async fn settle(files: &[PathBuf]) {
 
 /// How long ago a file was written; absent when that cannot be told, or when it lies in the future.
 fn age(path: &PathBuf) -> Option<Duration> {
-    let written = std::fs::metadata(path).ok()?.modified().ok()?;
-    SystemTime::now().duration_since(written).ok()
+    let written = std::fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Duration::from_millis(u64::try_from(Clock::wall().0).ok()?).checked_sub(written)
 }

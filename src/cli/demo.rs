@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use tokio::net::TcpListener;
 
 /// The policy that is shown.
-const POLICY: &str = include_str!("../../config/demo.toml");
+const POLICY: &str = include_str!("demo.toml");
 
 /// The keys that are printed: consumer, tier and key. They open nothing but this example.
 const KEYS: [(&str, &str, &str); 2] =

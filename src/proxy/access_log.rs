@@ -81,9 +81,13 @@ impl AccessLog {
         self.sink.is_some()
     }
 
-    /// The next line goes into a file opened anew.
+    /// Opens the file anew.
     pub fn reopen(&self) {
         self.reopen.store(true, Ordering::Release);
+        if let Some(sink) = &self.sink {
+            // Nothing to write, but it wakes the writer, so that the new file is there before the next line.
+            let _ = sink.clone().write(b"");
+        }
     }
 
     /// Queues a line.
@@ -155,18 +159,25 @@ fn append_to(path: &PathBuf) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).open(path)
 }
 
-impl Write for ReopenedFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+impl ReopenedFile {
+    fn reopen_if_asked(&mut self) {
         if self.reopen.swap(false, Ordering::AcqRel) {
             // A file that cannot be opened again leaves the old one in use: better a rotated file than a lost line.
             if let Ok(file) = append_to(&self.path) {
                 self.file = file;
             }
         }
+    }
+}
+
+impl Write for ReopenedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.reopen_if_asked();
         self.file.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        self.reopen_if_asked();
         self.file.flush()
     }
 }

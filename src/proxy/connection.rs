@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 /// What an HTTP/2 connection opens with (RFC 9113, section 3.4).
 const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -81,20 +80,20 @@ impl Drop for Counted {
     }
 }
 
-/// Tells a connection's task until when a header must be complete; absent while a request is served.
+/// Tells a connection's task how long from now a header may take; absent while a request is served.
 struct Watchdog {
-    deadline: watch::Sender<Option<Instant>>,
+    patience: watch::Sender<Option<Duration>>,
     later: Duration,
 }
 
 /// The header of a request is complete: the watchdog sleeps.
 pub fn request_began() {
-    let _ = WATCHDOG.try_with(|watchdog| watchdog.deadline.send_replace(None));
+    let _ = WATCHDOG.try_with(|watchdog| watchdog.patience.send_replace(None));
 }
 
 /// A request was answered: the next header has its deadline.
 pub fn request_ended() {
-    let _ = WATCHDOG.try_with(|watchdog| watchdog.deadline.send_replace(Some(Instant::now() + watchdog.later)));
+    let _ = WATCHDOG.try_with(|watchdog| watchdog.patience.send_replace(Some(watchdog.later)));
 }
 
 /// Accepts until the shutdown begins.
@@ -167,14 +166,13 @@ async fn serve<A>(accepted: Accepted, app: Arc<A>, deadlines: Deadlines, shuttin
 where
     A: HttpServerApp + Send + Sync + 'static,
 {
-    let first = Instant::now() + deadlines.first;
-    let Ok(Some(http2)) = tokio::time::timeout_at(first, opens_http2(&accepted.stream)).await else { return };
+    let Ok(Some(http2)) = tokio::time::timeout(deadlines.first, opens_http2(&accepted.stream)).await else { return };
     if http2 {
         app.process_new(Box::new(accepted.into_pingora()), &shutting_down).await;
         return;
     }
-    let (deadline, mut expiry) = watch::channel(Some(first));
-    let watchdog = Arc::new(Watchdog { deadline, later: deadlines.later });
+    let (patience, mut expiry) = watch::channel(Some(deadlines.first));
+    let watchdog = Arc::new(Watchdog { patience, later: deadlines.later });
     let served = WATCHDOG.scope(watchdog, serve_http1(accepted.into_pingora(), app, &shutting_down));
     tokio::select! {
         () = served => {}
@@ -196,11 +194,11 @@ async fn opens_http2(stream: &TcpStream) -> Option<bool> {
     }
 }
 
-async fn expired(expiry: &mut watch::Receiver<Option<Instant>>) {
+async fn expired(expiry: &mut watch::Receiver<Option<Duration>>) {
     loop {
-        let deadline = *expiry.borrow_and_update();
-        let changed = match deadline {
-            Some(deadline) => match tokio::time::timeout_at(deadline, expiry.changed()).await {
+        let patience = *expiry.borrow_and_update();
+        let changed = match patience {
+            Some(patience) => match tokio::time::timeout(patience, expiry.changed()).await {
                 Ok(changed) => changed,
                 Err(_) => return,
             },

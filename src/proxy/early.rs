@@ -5,6 +5,7 @@
 //! large one is read and thrown away for a bounded time, then the connection is closed.
 
 use super::context::Context;
+use super::grpc;
 use super::refusal::{self, AnswerContext};
 use crate::limiter::rejection::Rejection;
 use crate::time::Clock;
@@ -12,6 +13,7 @@ use bytes::Bytes;
 use http::{Method, header};
 use pingora::Result;
 use pingora::http::ResponseHeader;
+use pingora::protocols::http::HttpTask;
 use pingora::proxy::Session;
 use std::time::Duration;
 
@@ -43,7 +45,9 @@ pub async fn answer(session: &mut Session, context: &Context, rejection: Rejecti
     for (name, value) in answer.headers {
         response.append_header(name, value)?;
     }
-    response.insert_header(header::CONTENT_LENGTH, answer.body.len())?;
+    if !grpc::is_request(&session.req_header().headers) {
+        response.insert_header(header::CONTENT_LENGTH, answer.body.len())?;
+    }
     write(session, response, answer.body).await
 }
 
@@ -52,11 +56,14 @@ async fn write(session: &mut Session, response: ResponseHeader, body: Bytes) -> 
     if unread == Unread::Large || unread == Unread::Expected {
         session.set_keepalive(None);
     }
+    session.set_close_on_response_before_downstream_finish(false);
     let bodiless = session.req_header().method == Method::HEAD || body.is_empty();
-    session.write_response_header(Box::new(response), bodiless).await?;
+    // As tasks, because only so does Pingora end an HTTP/2 stream with its header, which gRPC clients insist on.
+    let mut tasks = vec![HttpTask::Header(Box::new(response), bodiless)];
     if !bodiless {
-        session.write_response_body(Some(body), true).await?;
+        tasks.push(HttpTask::Body(Some(body), true));
     }
+    session.write_response_tasks(tasks).await?;
     let bound = match unread {
         Unread::Nothing | Unread::Expected => return Ok(()),
         Unread::Small => DRAINED_BODY_BYTES,
@@ -82,7 +89,7 @@ enum Unread {
 
 impl Unread {
     fn of(session: &mut Session) -> Self {
-        if session.as_downstream().is_http2() || session.is_body_done() {
+        if session.is_body_done() {
             return Self::Nothing;
         }
         let headers = &session.req_header().headers;

@@ -7,11 +7,9 @@ use super::parking::{self, Parking, Place};
 use crate::algorithm::Algorithm;
 use crate::limiter::Receipt;
 use crate::policy::Policy;
-use crate::time::{Clock, Millis};
+use crate::time::{Clock, Millis, Timestamp};
 use pingora::proxy::Session;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::Instant;
 
 /// Pingora's retry buffer: past it the body stays with the client, and a client that leaves is noticed only at
 /// the request's turn.
@@ -42,27 +40,26 @@ fn place(parking: &Arc<Parking>, policy: &Policy, receipt: &Receipt) -> Option<(
     Some((place, span))
 }
 
-/// Waits for the turn of an admitted request.
+/// Waits for the turn of an admitted request that arrived at `arrived` by the gateway's clock.
 pub async fn hold(
     session: &mut Session,
     parking: &Arc<Parking>,
     policy: &Policy,
     receipt: &Receipt,
+    arrived: Timestamp,
     clock: Clock,
 ) -> Held {
     let Some((mut place, span)) = place(parking, policy, receipt) else { return Held::Full };
-    // The decision was made at `receipt.at` by the store's clock; only differences are used here.
-    let started = Instant::now();
-    let behind = clock.now() - receipt.at;
     session.enable_retry_buffering();
     let mut buffered = 0;
     loop {
-        let wait = place.departs() - receipt.at;
-        let turn = started + Duration::from_millis(Millis(wait.0 - behind.0.max(0)).0.max(0).unsigned_abs());
+        // The store may have a clock of its own, so only the difference of its instants is used.
+        let turn = arrived + (place.departs() - receipt.at);
+        let wait = (turn - clock.now()).to_duration();
         let watching = buffered < BUFFERED_BODY_BYTES;
         let body_done = watching && session.is_body_done();
         tokio::select! {
-            () = tokio::time::sleep_until(turn) => return Held::Turn,
+            () = tokio::time::sleep(wait) => return Held::Turn,
             () = place.moved() => {}
             read = session.read_body_or_idle(body_done), if watching => match read {
                 Ok(Some(bytes)) => buffered += bytes.len(),

@@ -124,7 +124,7 @@ impl Gate {
         context.delayed = true;
         let snapshot = context.snapshot.clone();
         let policy = &snapshot.policy;
-        let step = match hold::hold(session, &self.parking, policy, receipt, self.clock).await {
+        let step = match hold::hold(session, &self.parking, policy, receipt, context.now, self.clock).await {
             Held::Turn => return Step::Forward,
             Held::Left => Step::Gone,
             Held::Full => {
@@ -264,6 +264,9 @@ impl ProxyHttp for Gate {
             return Ok(());
         }
         self.observe_upstream(context);
+        if !response.headers.contains_key(&request_id::REQUEST_ID) {
+            response.insert_header(request_id::REQUEST_ID, context.request_id.clone())?;
+        }
         let Some(decision) = context.decision.as_ref().filter(|decision| !decision.is_unlimited()) else {
             return Ok(());
         };

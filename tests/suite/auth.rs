@@ -111,7 +111,7 @@ fn b144_every_kind_of_wrong_key_gets_the_same_bytes() {
         let bearer = format!("Bearer {key}");
         let answer = gateway.get_with("/", &[("authorization", &bearer), ("x-request-id", "same-for-all-of-them")]);
         let headers: Vec<_> =
-            answer.headers.into_iter().filter(|(name, _)| !name.eq_ignore_ascii_case("date")).collect();
+            answer.headers.into_iter().filter(|(name, _)| name != "Date" && !name.ends_with("-remaining")).collect();
         (answer.status, headers, answer.body)
     });
     assert_eq!(bodies[0].0, 401);

@@ -1,3 +1,5 @@
+//! Tests of `units`.
+
 use super::*;
 
 fn refused<T: std::fmt::Debug>(result: Result<T, Complaint>, text: &str, message: &str, hint: &str) {

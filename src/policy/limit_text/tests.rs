@@ -1,3 +1,5 @@
+//! Tests of `limit_text`.
+
 use super::*;
 use crate::algorithm::{ALGORITHMS, by_name};
 use sfv::{List, Parser};

@@ -1,3 +1,5 @@
+//! Tests of `headers`.
+
 use super::*;
 use crate::algorithm::{UNIT, Wait, Window};
 use crate::config::model::{Layer, Mode};

@@ -1,3 +1,5 @@
+//! Tests of `refusal`.
+
 use super::*;
 use crate::algorithm::{UNIT, Window};
 use crate::config::model::{Dialect, Located, Place, RateLimited, Reset};

@@ -1,3 +1,5 @@
+//! Tests of `template`.
+
 use super::*;
 use proptest::prelude::*;
 
