@@ -76,14 +76,13 @@ impl Algorithm for LeakyBucket {
         *state = bucket.to_state();
     }
 
-    fn refund(&self, quota: &Quota, state: &mut State, _now: Timestamp, at: Timestamp, cost: Units) {
-        let mut bucket = Bucket::stored(quota, state);
-        // Whoever was admitted later already has a later turn. A place before theirs that is given back would come
-        // out at the end of the queue, at the same moment as the last of them.
-        if at == bucket.last() {
-            bucket.remove(cost, Millis(0));
-            *state = bucket.to_state();
-        }
+    fn refund(&self, quota: &Quota, state: &mut State, now: Timestamp, _at: Timestamp, cost: Units) {
+        // A request whose turn has not come is inside in full, wherever in the queue it stands. Those behind it have later
+        // turns, told when they were admitted: whoever gives a place back moves them up, else the next one admitted
+        // would depart together with the last of them.
+        let mut bucket = Bucket::at(quota, state, now);
+        bucket.remove(cost, Millis(0));
+        *state = bucket.to_state();
     }
 
     fn reset(&self, quota: &Quota, state: &State, now: Timestamp) -> Millis {

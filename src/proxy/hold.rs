@@ -4,7 +4,6 @@
 //! connection with nothing left to read can show that the client has gone.
 
 use super::parking::{self, Parking, Place};
-use crate::algorithm::Algorithm;
 use crate::limiter::Receipt;
 use crate::policy::Policy;
 use crate::time::{Clock, Millis, Timestamp};
@@ -28,15 +27,10 @@ pub enum Held {
 
 /// The place of an admitted request in its bucket's queue; absent when the gateway holds too many.
 fn place(parking: &Arc<Parking>, policy: &Policy, receipt: &Receipt) -> Option<(Place, Millis)> {
-    let mut leaky = receipt
-        .taken
-        .iter()
-        .filter(|taken| policy.limits[taken.limit].meter.algorithm.name() == crate::algorithm::LeakyBucket.name());
-    let first = leaky.next()?;
+    let first = receipt.queues(policy).next()?;
     let meter = &policy.limits[first.limit].meter;
     let place = parking.park(parking::bucket(meter, &first.parts), receipt.at + receipt.delay)?;
-    // With several leaky limits nobody moves up: what is right for one queue may be too early for another.
-    let span = if leaky.next().is_some() { Millis(0) } else { parking::span_of(meter, first.cost) };
+    let span = if receipt.moves_up(policy) { parking::span_of(meter, first.cost) } else { Millis(0) };
     Some((place, span))
 }
 
