@@ -119,10 +119,20 @@ fn b27_hangups_end_no_request_no_stream_and_no_tunnel() {
     assert_eq!((kept.get("/").status, gateway.running.id()), (200, id));
 }
 
+/// Whether the process ignores or catches SIGHUP, so Linux says.
+fn minds_hangups(id: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let mask = |line: &str| line.split_whitespace().nth(1).and_then(|word| u64::from_str_radix(word, 16).ok());
+    let masks = status.lines().filter(|line| line.starts_with("SigIgn:") || line.starts_with("SigCgt:"));
+    masks.filter_map(mask).any(|mask| mask & 1 == 1)
+}
+
 #[test]
 fn b27_a_hangup_from_the_first_instant_on_never_kills() {
     for delay_ms in [0, 1, 3, 10, 30] {
         let mut gateway = Setup::default().launch(Upstream::ok());
+        // Before its first instruction no program can care for signals: the loader is at work.
+        wait_until("it runs and minds SIGHUP", || minds_hangups(gateway.running.id()));
         thread::sleep(Duration::from_millis(delay_ms));
         for _ in 0..10 {
             gateway.signal("HUP");
