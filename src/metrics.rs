@@ -1,8 +1,9 @@
 //! Every metric, its labels and what moves it.
 //!
 //! Called by the rim alone, by methods named after events. A label is always a name from the configuration or one of
-//! a fixed set: never a key, an address, a raw path or anything a client can invent, so that the number of series is bounded by
-//! the configuration. Handles of hot series are made once ([`LimitCounters`], [`CheckCounters`]) and kept by their user.
+//! a fixed set: never a key, an address, a raw path or anything a client can invent, so that the number of series is
+//! bounded by the configuration. Handles of hot series are made once ([`LimitCounters`], [`CheckCounters`]) and kept
+//! by their user.
 
 use prometheus::core::Collector;
 use prometheus::{

@@ -1,7 +1,7 @@
 //! The process: listeners, connections, background work, signals, drain.
 //!
-//! The accept loop is ours and hands each connection to Pingora's HTTP code, because Pingora's own server dies of a SIGHUP,
-//! sleeps out its whole grace time when idle and knows no deadline for a request's header. Here a reload is a
+//! The accept loop is ours and hands each connection to Pingora's HTTP code, because Pingora's own server dies of a
+//! SIGHUP, sleeps out its whole grace time when idle and knows no deadline for a request's header. Here a reload is a
 //! message, a drain ends as soon as nothing is open, and a connection that never finishes a header is closed.
 
 use crate::admin::Admin;

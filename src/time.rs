@@ -4,6 +4,8 @@
 //! monotonic, set from the wall clock once at start, so that a step of the wall clock neither grants quota nor
 //! blocks a caller. [`Clock::wall`] exists for the `Date` of a response alone and never reaches a decision.
 
+#![expect(clippy::disallowed_methods, reason = "the one file that reads the clock")]
+
 use std::ops::{Add, Sub};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -1,7 +1,7 @@
 //! The admin port: metrics and probes, on a listener of its own that no limit applies to.
 //!
-//! Probes and `/metrics` need no token; whatever else is asked for does, when one is set. `/livez` depends on nothing but
-//! the process; `/readyz` says 503 from the moment a drain begins.
+//! Probes and `/metrics` need no token; whatever else is asked for does, when one is set. `/livez` depends on nothing
+//! but the process; `/readyz` says 503 from the moment a drain begins.
 
 use crate::metrics::Metrics;
 use async_trait::async_trait;

@@ -90,7 +90,8 @@ impl Bucket {
         self.level = wanted.min(self.scaled(limit)).max(self.level);
     }
 
-    /// Makes the bucket empty at `instant`, which is not before it drains by itself, and keeps it from draining until then.
+    /// Makes the bucket empty at `instant`, which is not before it drains by itself, and keeps it from draining until
+    /// then.
     pub(super) fn idle_until(&mut self, instant: Timestamp) {
         self.last = instant.0.clamp(self.last, HORIZON_MS);
         self.level = 0;

@@ -1,8 +1,8 @@
 //! A queue that lets one request go each W/Q: admitted ones are held until their turn, the rest is refused at once.
 //!
-//! State: `[last, used, part]` (see [`super::bucket`]), the backlog: what has been admitted and has not drained. A request
-//! departs when what was before it has drained, so the backlog before it, divided by the rate, is its delay. Nothing is
-//! kept of single requests. The queue bounds the backlog; `max_wait` refuses what would be held longer.
+//! State: `[last, used, part]` (see [`super::bucket`]), the backlog: what has been admitted and has not drained. A
+//! request departs when what was before it has drained, so the backlog before it, divided by the rate, is its delay.
+//! Nothing is kept of single requests. The queue bounds the backlog; `max_wait` refuses what would be held longer.
 
 use super::bucket::Bucket;
 use super::{Algorithm, Quota, State, Units, Wait, check_capacity, check_rate};
@@ -77,9 +77,9 @@ impl Algorithm for LeakyBucket {
     }
 
     fn refund(&self, quota: &Quota, state: &mut State, now: Timestamp, _at: Timestamp, cost: Units) {
-        // A request whose turn has not come is inside in full, wherever in the queue it stands. Those behind it have later
-        // turns, told when they were admitted: whoever gives a place back moves them up, else the next one admitted
-        // would depart together with the last of them.
+        // A request whose turn has not come is inside in full, wherever in the queue it stands. Those behind it have
+        // later turns, told when they were admitted: whoever gives a place back moves them up, else the next one
+        // admitted would depart together with the last of them.
         let mut bucket = Bucket::at(quota, state, now);
         bucket.remove(cost, Millis(0));
         *state = bucket.to_state();

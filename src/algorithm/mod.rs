@@ -44,7 +44,8 @@ pub const MAX_WINDOW: Millis = Millis(3_660 * 86_400_000);
 /// and counts as fresh.
 pub const HORIZON_MS: i64 = 1 << 43;
 
-/// The longest span an answer names, some 140 000 years; a longer wait (a burst of 1e12 at one a year) is shown as this.
+/// The longest span an answer names, some 140 000 years; a longer wait (a burst of 1e12 at one a year) is shown as
+/// this.
 const MAX_SPAN_MS: i64 = 1 << 52;
 
 /// The most units a counter holds: above twice the largest quota and burst together, exact in a double.

@@ -1,5 +1,5 @@
-//! Two aligned windows stand for one that slides: the previous count, weighed by how much of it is still inside the last
-//! W, plus the current count.
+//! Two aligned windows stand for one that slides: the previous count, weighed by how much of it is still inside the
+//! last W, plus the current count.
 //!
 //! State: `[window start, current, previous]`. Constant memory and no double quota at an edge; the price is that the
 //! previous window's requests are taken to have come evenly, so a count may be a little high or low for a real span.

@@ -1,8 +1,8 @@
 //! A bucket of B tokens, refilled continuously at Q in W, full at the start: bursts up to B, Q/W in the long run.
 //!
-//! State: `[last, used, part]` (see [`super::bucket`]). It counts the tokens that are missing, so that a fresh counter is all
-//! zeros and a burst that is changed by a reload applies at once. Refill has no ticks: any millisecond at which the
-//! arithmetic says that a token is whole, it is.
+//! State: `[last, used, part]` (see [`super::bucket`]). It counts the tokens that are missing, so that a fresh
+//! counter is all zeros and a burst that is changed by a reload applies at once. Refill has no ticks: any millisecond
+//! at which the arithmetic says that a token is whole, it is.
 
 use super::bucket::Bucket;
 use super::{Algorithm, Quota, State, Units, Wait, check_capacity, check_no_max_wait, check_rate};

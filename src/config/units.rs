@@ -236,7 +236,8 @@ pub fn cost(text: &str) -> Result<Units, Complaint> {
     units.ok_or_else(|| complaint("is above that"))
 }
 
-/// A network such as `10.0.0.0/8`, or one address. IPv4 written as IPv6 (`::ffff:10.0.0.0/104`) is IPv4, as it is in requests.
+/// A network such as `10.0.0.0/8`, or one address. IPv4 written as IPv6 (`::ffff:10.0.0.0/104`) is IPv4, as it is in
+/// requests.
 pub fn network(text: &str) -> Result<IpNet, Complaint> {
     let written = match text.parse::<IpNet>() {
         Ok(network) => network,

@@ -76,8 +76,8 @@ impl Receipt {
         self.taken.iter().filter(|taken| is_leaky(policy, taken.limit))
     }
 
-    /// Whether those behind a leaver move up: only when it stood in one queue. With several, what is right for one may be
-    /// too early for another, so its places stay taken.
+    /// Whether those behind a leaver move up: only when it stood in one queue. With several, what is right for one
+    /// may be too early for another, so its places stay taken.
     pub fn moves_up(&self, policy: &Policy) -> bool {
         self.queues(policy).nth(1).is_none()
     }

@@ -63,8 +63,8 @@ impl<'a> Verdict<'a> {
         self.statuses.iter().filter(|status| status.refuses()).rev().max_by_key(|status| length(status))
     }
 
-    /// The limit that single-valued fields show: on a refusal the refusing one with the longest wait, else the one with the
-    /// lowest remaining (tie: the longer window). Shadow and unexposed limits are never it.
+    /// The limit that single-valued fields show: on a refusal the refusing one with the longest wait, else the one
+    /// with the lowest remaining (tie: the longer window). Shadow and unexposed limits are never it.
     pub fn shown(&self) -> Option<&LimitStatus<'a>> {
         if self.admitted {
             self.visible().min_by_key(|status| {

@@ -1,8 +1,8 @@
 //! Accepting connections and the life of each until it is closed.
 //!
 //! HTTP/1.1 and cleartext HTTP/2 share a port: a connection that opens with the HTTP/2 preface is HTTP/2. A watchdog
-//! closes a connection that takes longer than its deadline to deliver a whole request header, however slowly it drips: the
-//! first header has `timeouts.header`, each later one `timeouts.idle` and `timeouts.header` together.
+//! closes a connection that takes longer than its deadline to deliver a whole request header, however slowly it
+//! drips: the first header has `timeouts.header`, each later one `timeouts.idle` and `timeouts.header` together.
 
 use crate::config::model::Server;
 use pingora::apps::{HttpServerApp, ServerApp};

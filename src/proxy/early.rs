@@ -1,8 +1,8 @@
 //! Answering without forwarding, and what becomes of the connection.
 //!
 //! A request body that nobody reads must not be taken for the next request, and closing with unread bytes makes the
-//! kernel reset the connection before the client has read the answer. So a small body is drained and the connection kept; a
-//! large one is read and thrown away for a bounded time, then the connection is closed.
+//! kernel reset the connection before the client has read the answer. So a small body is drained and the connection
+//! kept; a large one is read and thrown away for a bounded time, then the connection is closed.
 
 use super::context::Context;
 use super::grpc;

@@ -1,9 +1,9 @@
 //! The rim towards HTTP: one short method for each of Pingora's phases, each delegating.
 //!
 //! The order of a request is the order of the methods of [`ProxyHttp`] here: early filter, request filter (assess,
-//! decide, answer or hold), upstream peer, upstream request, response, log. Pingora's types stay in this folder and in `server`; what
-//! decides is in `limiter` and below. Choosing an upstream again for a retry happens after the request filter, so a
-//! retry is never charged.
+//! decide, answer or hold), upstream peer, upstream request, response, log. Pingora's types stay in this folder and
+//! in `server`; what decides is in `limiter` and below. Choosing an upstream again for a retry happens after the
+//! request filter, so a retry is never charged.
 
 mod accept;
 pub mod access_log;

@@ -1,8 +1,8 @@
 //! Requests that a leaky bucket holds until their turn.
 //!
 //! A held request knows its departure from the decision. When one leaves the queue early (its client hung up), the
-//! store gets its cost back, and everyone behind it in the same bucket moves up by the time it would have taken, so that
-//! departures stay as far apart as before and none of the capacity is lost. The store does the arithmetic; this
+//! store gets its cost back, and everyone behind it in the same bucket moves up by the time it would have taken, so
+//! that departures stay as far apart as before and none of the capacity is lost. The store does the arithmetic; this
 //! file only keeps the appointments. It never holds more than `max_parked` requests.
 
 use crate::algorithm::exact::mul_div_floor;

@@ -8,8 +8,8 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest id that is kept.
 const MAX_ID_BYTES: usize = 128;
 
-/// The request's id: one header line of letters, digits and `-_.:=+/`, kept as it is; anything else is replaced, so that it is
-/// safe in logs, bodies and headers.
+/// The request's id: one header line of letters, digits and `-_.:=+/`, kept as it is; anything else is replaced, so
+/// that it is safe in logs, bodies and headers.
 pub fn request_id(headers: &HeaderMap) -> HeaderValue {
     let mut given = headers.get_all(REQUEST_ID).iter();
     match (given.next(), given.next()) {

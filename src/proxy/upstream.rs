@@ -1,8 +1,8 @@
 //! Where requests go: the servers of each upstream, their order, timeouts and retries.
 //!
-//! Addresses are resolved when the configuration is loaded, never on a request. Servers take turns by weight in one fixed,
-//! evenly mixed order, so that a weight of 2 gets every second and not a burst. Nothing here charges a
-//! limit: choosing a server again for a retry costs the caller nothing.
+//! Addresses are resolved when the configuration is loaded, never on a request. Servers take turns by weight in one
+//! fixed, evenly mixed order, so that a weight of 2 gets every second and not a burst. Nothing here charges a limit:
+//! choosing a server again for a retry costs the caller nothing.
 
 use crate::config::Problem;
 use crate::config::model::{Upstream as Written, UpstreamProtocol};
@@ -95,9 +95,9 @@ impl Upstream {
         Some((peer, &server.name))
     }
 
-    /// Whether a request that failed after `tries` attempts may be tried again: when nothing of it was sent, or when its
-    /// method is idempotent, all of its body is at hand and no response has begun. A server that does not answer in
-    /// time is not asked again: that would only double the wait.
+    /// Whether a request that failed after `tries` attempts may be tried again: when nothing of it was sent, or when
+    /// its method is idempotent, all of its body is at hand and no response has begun. A server that does not answer
+    /// in time is not asked again: that would only double the wait.
     pub fn may_retry(&self, tries: u32, session: &Session, error: &Error, sent: bool) -> bool {
         if tries > self.retries {
             return false;

@@ -39,7 +39,7 @@ impl Scene {
     pub fn decide(&mut self) -> bool {
         self.next = (self.next + 7_919) % SUBJECTS;
         let caller = self.next;
-        self.now += i64::from(caller % 16 == 0);
+        self.now += i64::from(caller.is_multiple_of(16));
         let address = Part::Address(IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 | caller)));
         let name = caller.to_be_bytes();
         let consumer = Part::Named("consumer", &name);

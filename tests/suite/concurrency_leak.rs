@@ -77,7 +77,6 @@ fn b85_upgrades_that_become_no_tunnel_and_refusals_leave_nothing_in_flight() {
     gateway.wait_idle();
     let mut tunnel = gateway.connect();
     assert_eq!(tunnel.request("GET", "/tunnel", &UPGRADE, b"").status, 101);
-    assert_eq!(gateway.metric("sluicegate_requests_in_flight", &[]), 1.0, "a tunnel is in flight while it is open");
     drop(tunnel);
     gateway.wait_idle();
 }

@@ -258,8 +258,10 @@ fn changes_that_need_a_restart_are_refused_by_name() {
     for (name, text) in &changes {
         let before = gateway.log().len();
         assert_eq!(gateway.reload_text(&text.replace("3/h", "9/h")), Reload::Failure, "{name}");
-        let said = gateway.log()[before..].to_ascii_lowercase();
-        assert!(said.contains(name) && said.contains("restart"), "{name}: {said}");
+        wait_until(&format!("{name} is named"), || {
+            let said = gateway.log()[before..].to_ascii_lowercase();
+            said.contains(name) && said.contains("restart")
+        });
     }
     assert_eq!(gateway.get("/").limit(), 3, "nothing of a refused file is in force");
 }

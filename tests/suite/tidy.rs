@@ -95,7 +95,7 @@ fn sources() -> Vec<Source> {
         let inside = path.strip_prefix(root().join("src")).expect("it was found there").to_path_buf();
         let module = inside.components().next().expect("a file has a name").as_os_str().to_string_lossy();
         let module = module.trim_end_matches(".rs").to_string();
-        let only_tests = inside.file_stem().is_some_and(|stem| stem == "tests");
+        let only_tests = inside.with_extension("").components().any(|part| part.as_os_str() == "tests");
         let code = if only_tests { String::new() } else { code_of(&text) };
         Source { path: inside, module, text, code }
     });
@@ -241,7 +241,7 @@ fn files_stay_readable() {
     let long = sources().into_iter().filter(|source| source.code.lines().count() > MAX_LINES);
     let names = long.map(|source| format!("{}: {} lines", source.path.display(), source.code.lines().count()));
     assert_none("too long", names.collect());
-    assert!(sources().iter().all(|source| source.text.lines().all(|line| line.chars().count() <= 160)));
+    assert!(sources().iter().all(|source| source.code.lines().all(|line| line.chars().count() <= 160)));
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use crate::support::client::UPGRADE;
 use crate::support::*;
-use std::time::Duration;
 
 #[test]
 fn b141_handshakes_are_limited_and_refused_in_plain_http() {
@@ -29,21 +28,5 @@ fn b141_a_handshake_that_the_upstream_declines_counts_once() {
     for (path, remaining) in [("/426", 9), ("/200", 8)] {
         let answer = gateway.get_with(path, &UPGRADE);
         assert_eq!((answer.status, answer.remaining()), (path[1..].parse().unwrap(), remaining));
-    }
-}
-
-#[test]
-fn b76_a_tunnel_survives_an_upstream_that_answers_at_once_or_late() {
-    for delay_ms in [0, 5, 50] {
-        let gateway = Setup::default().before_script(move |_| Reply::upgrade().after(Duration::from_millis(delay_ms)));
-        let turns = if delay_ms == 0 { 100 } else { 10 };
-        burst(turns, 8, |index| {
-            let mut tunnel = gateway.connect();
-            assert_eq!(tunnel.request("GET", "/ws", &UPGRADE, b"").status, 101, "handshake {index}");
-            for frame in ["one", "two", "three"] {
-                tunnel.send(frame);
-                assert_eq!(tunnel.read_exactly(frame.len()), frame.as_bytes(), "tunnel {index}, {delay_ms} ms");
-            }
-        });
     }
 }

@@ -2,10 +2,10 @@
 //! never waits for I/O.
 //!
 //! All-or-nothing: a request's counters are digested to keys, the shards they fall into are locked in ascending
-//! order, every charge is tested, and only if all enforced ones fit is anything written. Ascending order rules out deadlock, and no lock is
-//! ever held across an await or a log line. Counters are bounded by `max_entries` (a
-//! sliding log counts as one, whatever it holds: at most [`crate::algorithm::MAX_LOG_COUNT`] entries of 16
-//! bytes). A refusal writes nothing, so refused strangers take no memory.
+//! order, every charge is tested, and only if all enforced ones fit is anything written. Ascending order rules out
+//! deadlock, and no lock is ever held across an await or a log line. Counters are bounded by `max_entries` (a sliding
+//! log counts as one, whatever it holds: at most [`crate::algorithm::MAX_LOG_COUNT`] entries of 16 bytes). A refusal
+//! writes nothing, so refused strangers take no memory.
 
 mod key;
 mod shard;
@@ -29,8 +29,8 @@ const MIN_ENTRIES_PER_SHARD: usize = 64;
 /// Evictions that one new counter may cause. Two, so that a store that is over its bound shrinks back to it.
 const EVICTIONS_A_COUNTER: usize = 2;
 
-/// Places to sweep on each tick of 100 ms: a full store of a million counters is gone round in some three seconds, and a
-/// lock is held for well under a millisecond.
+/// Places to sweep on each tick of 100 ms: a full store of a million counters is gone round in some three seconds,
+/// and a lock is held for well under a millisecond.
 pub const SWEEP_BUDGET: usize = 65_536;
 
 type Inline<T> = SmallVec<[T; INLINE_CHARGES]>;
@@ -90,8 +90,9 @@ impl MemoryStore {
         self.evictions.load(Relaxed)
     }
 
-    /// Drops expired counters among the next `budget` places and returns how many it dropped. Called on a
-    /// short tick (see [`SWEEP_BUDGET`]) it goes round all shards: each call holds one lock at a time, for at most `budget` places.
+    /// Drops expired counters among the next `budget` places and returns how many it dropped. Called on a short tick
+    /// (see [`SWEEP_BUDGET`]) it goes round all shards: each call holds one lock at a time, for at most `budget`
+    /// places.
     pub fn sweep(&self, now: Timestamp, budget: usize) -> u64 {
         let mut cursor = self.cursor.lock();
         let (mut removed, mut left) = (0, budget);

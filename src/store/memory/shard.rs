@@ -149,7 +149,8 @@ impl Shard {
 }
 
 impl Slot {
-    /// How much is in it, for telling apart slots that expire together. Every algorithm's second cell is what was used last.
+    /// How much is in it, for telling apart slots that expire together. Every algorithm's second cell is what was
+    /// used last.
     fn held(&self) -> i64 {
         match &self.state {
             State::Cells(cells) => cells[1],
