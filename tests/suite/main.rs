@@ -3,7 +3,11 @@
 //! A test named after a case (`b02_…`) covers a kind of fault that comparable systems shipped; the others follow the
 //! contract's text. Each starts its own gateway on free ports, so that all may run side by side.
 
-#![allow(clippy::disallowed_methods, reason = "these tests are outside, where time really passes")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "these tests are outside, where time really passes"
+)]
 
 mod access_log;
 mod atomicity;
