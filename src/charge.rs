@@ -12,16 +12,37 @@ use std::borrow::Cow;
 /// Charges that fit without allocating; a request under more limits than this is served all the same.
 pub const INLINE_CHARGES: usize = 8;
 
+/// What becomes of a charge whose store does not answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// A limiter in the process takes over, with this gateway's share of the quota.
+    #[default]
+    Local,
+    /// The charge passes, unknown.
+    Open,
+    /// The request is refused: nobody can say whether it fits.
+    Closed,
+}
+
 /// The arithmetic of one limit and the identity of its counters.
 #[derive(Debug)]
 pub struct Meter {
     /// Names the counters together with the partition: limit name, algorithm and window. Stable over reloads
     /// that keep those three, whatever happens to quota, burst or cost.
     pub identity: Box<str>,
+    /// The limit's name, for a store whose keys people read.
+    pub name: Box<str>,
+    /// Whose limit it is: a store may keep the counters of one owner and one partition together.
+    pub owner: Box<str>,
     /// The arithmetic.
     pub algorithm: &'static dyn Algorithm,
     /// What is granted.
     pub quota: Quota,
+    /// What becomes of a charge while the store fails.
+    pub on_error: OnError,
+    /// The meter of [`OnError::Local`]: the same with this gateway's share of the quota. Absent where the store cannot
+    /// fail, and in such a meter itself.
+    pub local: Option<Box<Meter>>,
 }
 
 /// One value that splits a limit into counters. Parts are tagged by kind, so that an address, a consumer or a header of
@@ -37,6 +58,15 @@ pub enum Part<'a> {
 }
 
 impl Part<'_> {
+    /// The same part, borrowed from this one.
+    pub fn reborrow(&self) -> Part<'_> {
+        match self {
+            Part::Address(address) => Part::Address(*address),
+            Part::Named(kind, value) => Part::Named(kind, value),
+            Part::Owned(kind, value) => Part::Named(kind, value),
+        }
+    }
+
     /// A copy that borrows nothing.
     pub fn to_static(&self) -> Part<'static> {
         match self {
@@ -63,12 +93,22 @@ pub struct Charge<'a> {
     pub enforced: bool,
 }
 
+impl Charge<'_> {
+    /// The same charge, borrowed from this one.
+    pub fn reborrow(&self) -> Charge<'_> {
+        let parts = self.parts.iter().map(Part::reborrow).collect();
+        Charge { meter: self.meter, parts, cost: self.cost, enforced: self.enforced }
+    }
+}
+
 /// All charges of one request.
 pub type Charges<'a> = SmallVec<[Charge<'a>; INLINE_CHARGES]>;
 
 /// What one counter said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
+    /// False when the store could not say: then the rest means nothing and must not be shown.
+    pub known: bool,
     /// Units left: after the charge when the request was admitted, as they stand when it was not.
     pub remaining: Units,
     /// Whether the cost fitted before anything was taken, and if not, when it will.
@@ -86,6 +126,8 @@ pub struct Outcome {
     pub at: Timestamp,
     /// How long the request is to be held before it goes on (leaky bucket).
     pub delay: Millis,
+    /// Whether the store failed and this is what was decided without it.
+    pub degraded: bool,
     /// One for each charge, in order.
     pub readings: SmallVec<[Reading; INLINE_CHARGES]>,
 }
@@ -101,4 +143,12 @@ pub struct Correction<'a> {
     pub at: Timestamp,
     /// Units to add (debt) or, negative, to give back.
     pub delta: Units,
+}
+
+impl Correction<'_> {
+    /// The same correction, borrowed from this one.
+    pub fn reborrow(&self) -> Correction<'_> {
+        let parts = self.parts.iter().map(Part::reborrow).collect();
+        Correction { meter: self.meter, parts, at: self.at, delta: self.delta }
+    }
 }

@@ -30,6 +30,7 @@ pub struct Metrics {
     upstream_duration: HistogramVec,
     decisions: IntCounterVec,
     decision_duration: HistogramVec,
+    store_breaker_open: IntGauge,
     store_entries: IntGauge,
     store_evictions: IntCounter,
     auth_failures: IntCounterVec,
@@ -122,6 +123,7 @@ impl Metrics {
                     &["store"],
                 ),
             ),
+            store_breaker_open: gauge(&registry, "sluicegate_store_breaker_open", "1 while the store is given up on."),
             store_entries: gauge(&registry, "sluicegate_store_entries", "Counters held in memory."),
             store_evictions: register(
                 &registry,
@@ -152,8 +154,6 @@ impl Metrics {
             IntGaugeVec::new(Opts::new("sluicegate_build_info", "Always 1."), &["version"]),
         );
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
-        // The memory store never fails, so this stays 0.
-        gauge(&metrics.registry, "sluicegate_store_breaker_open", "1 while the store is given up on.");
         for reason in ["missing", "invalid", "not_yet_valid", "expired", "disabled", "ambiguous", "forbidden"] {
             metrics.auth_failures.with_label_values(&[reason]);
         }
@@ -222,6 +222,11 @@ impl Metrics {
     pub fn store_failed(&self, kind: &str) {
         self.limiter_errors.inc();
         self.store_errors.with_label_values(&[kind]).inc();
+    }
+
+    /// Whether any breaker of the shared store is open.
+    pub fn store_breaker(&self, open: bool) {
+        self.store_breaker_open.set(i64::from(open));
     }
 
     /// What the memory store holds, and how many counters it has dropped since it was made.

@@ -35,7 +35,7 @@ impl Fixed {
             listen: config.server.listen.clone(),
             threads: config.server.threads,
             admin_listen: config.admin.listen,
-            store: config.store,
+            store: config.store.clone(),
         }
     }
 

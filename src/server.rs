@@ -4,8 +4,8 @@
 //! SIGHUP, sleeps out its whole grace time when idle and knows no deadline for a request's header. Here a reload is a
 //! message, a drain ends as soon as nothing is open, and a connection that never finishes a header is closed.
 
-use crate::admin::Admin;
-use crate::config::model::{Config, Server as ServerConfig};
+use crate::admin::{Admin, Health};
+use crate::config::model::{Config, OnStoreError, Redis, Server as ServerConfig};
 use crate::metrics::Metrics;
 use crate::proxy::access_log::AccessLog;
 use crate::proxy::connection::{self, Connections};
@@ -14,7 +14,9 @@ use crate::proxy::snapshot::{Live, Snapshot};
 use crate::proxy::{Gate, serve_options};
 use crate::reload::Reloader;
 use crate::store::Store;
+use crate::store::fallback::Guarded;
 use crate::store::memory::MemoryStore;
+use crate::store::redis::RedisStore;
 use crate::time::{Clock, Stopwatch};
 use pingora::proxy::http_proxy;
 use pingora::server::configuration::ServerConf;
@@ -80,7 +82,12 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
     let clock = Clock::start();
     metrics.config_loaded(snapshot.generation, Clock::wall().seconds());
     let live = Arc::new(Live::from_pointee(snapshot));
-    let store = Arc::new(MemoryStore::new(usize::try_from(config.store.max_entries).unwrap_or(usize::MAX)));
+    let memory = Arc::new(MemoryStore::new(usize::try_from(config.store.max_entries).unwrap_or(usize::MAX)));
+    let shared = config.store.redis.as_ref().map(|redis| share(redis, &memory, &metrics)).transpose()?;
+    let store: Arc<dyn Store> = match &shared {
+        Some(guarded) => guarded.clone(),
+        None => memory.clone(),
+    };
     let (shutdown, shutting_down) = watch::channel(false);
 
     let listeners = server.listen.iter().map(|address| bind(*address)).collect::<io::Result<Vec<_>>>()?;
@@ -88,7 +95,7 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
 
     let gate = Gate {
         live: live.clone(),
-        store: store.clone(),
+        store,
         clock,
         metrics: metrics.clone(),
         access_log: access_log.clone(),
@@ -108,9 +115,10 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
             shutting_down.clone(),
         ));
     }
-    let admin = Arc::new(Admin::new(metrics.clone(), config.admin.token.clone(), shutting_down.clone()));
+    let health = store_health(&config, shared);
+    let admin = Arc::new(Admin::new(metrics.clone(), config.admin.token.clone(), shutting_down.clone(), health));
     tokio::spawn(connection::accept_http1(admin_listener, admin, shutting_down.clone()));
-    tokio::spawn(sweep(store, clock, metrics.clone()));
+    tokio::spawn(sweep(memory, clock, metrics.clone()));
 
     tracing::info!(listen = ?server.listen, admin = %config.admin.listen, "ready");
     let reloads = Reloads { reloader, live, metrics };
@@ -127,6 +135,24 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Opens the shared store, with the memory store beside it for when it fails.
+fn share(redis: &Redis, memory: &Arc<MemoryStore>, metrics: &Arc<Metrics>) -> io::Result<Arc<Guarded<RedisStore>>> {
+    let store = RedisStore::open(redis).map_err(io::Error::other)?;
+    let guarded = Guarded::new(store, memory.clone(), redis.timeout, metrics.clone());
+    tokio::spawn(guarded.clone().watch());
+    Ok(guarded)
+}
+
+/// How the store is, for the readiness probe: with `on_error = "closed"` a gateway that has lost it is not ready.
+fn store_health(config: &Config, shared: Option<Arc<Guarded<RedisStore>>>) -> Box<dyn Fn() -> Health + Send + Sync> {
+    let closed = config.store.redis.as_ref().is_some_and(|redis| redis.on_error == OnStoreError::Closed);
+    Box::new(move || match (shared.as_ref().is_some_and(|shared| shared.is_degraded()), closed) {
+        (false, _) => Health::Good,
+        (true, false) => Health::Degraded,
+        (true, true) => Health::Bad,
+    })
 }
 
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {

@@ -20,6 +20,17 @@ pub struct Admin {
     metrics: Arc<Metrics>,
     token: Option<crate::config::model::Secret>,
     shutting_down: watch::Receiver<bool>,
+    store: Box<dyn Fn() -> Health + Send + Sync>,
+}
+
+/// How the store is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    Good,
+    /// It fails, and requests are decided without it.
+    Degraded,
+    /// It fails, and requests are refused.
+    Bad,
 }
 
 impl Admin {
@@ -27,8 +38,9 @@ impl Admin {
         metrics: Arc<Metrics>,
         token: Option<crate::config::model::Secret>,
         shutting_down: watch::Receiver<bool>,
+        store: Box<dyn Fn() -> Health + Send + Sync>,
     ) -> Self {
-        Self { metrics, token, shutting_down }
+        Self { metrics, token, shutting_down, store }
     }
 
     fn answer(&self, session: &ServerSession) -> Response<Vec<u8>> {
@@ -50,13 +62,19 @@ impl Admin {
     }
 
     fn ready(&self, verbose: bool) -> Response<Vec<u8>> {
-        let draining = *self.shutting_down.borrow();
-        let (status, word) =
-            if draining { (StatusCode::SERVICE_UNAVAILABLE, "draining") } else { (StatusCode::OK, "ready") };
+        let (status, word) = match (*self.shutting_down.borrow(), (self.store)()) {
+            (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+            (false, Health::Good) => (StatusCode::OK, "ready"),
+            (false, Health::Degraded) => (StatusCode::OK, "degraded"),
+            (false, Health::Bad) => (StatusCode::SERVICE_UNAVAILABLE, "degraded"),
+        };
         if !verbose {
             return text(status, &format!("{word}\n"));
         }
-        text(status, &format!("{word}\nstore: memory, ok\nrequests in flight: {}\n", self.metrics.in_flight()))
+        text(
+            status,
+            &format!("{word}\nstore: {:?}\nrequests in flight: {}\n", (self.store)(), self.metrics.in_flight()),
+        )
     }
 
     fn is_authorised(&self, session: &ServerSession) -> bool {

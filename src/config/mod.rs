@@ -23,6 +23,7 @@ pub mod names;
 mod output;
 pub mod pattern;
 pub mod problem;
+mod redis;
 mod responses;
 mod route;
 pub mod scope;

@@ -29,6 +29,8 @@ pub struct Decision {
     pub at: Timestamp,
     /// How long the request is held before it goes on.
     pub delay: Millis,
+    /// Whether the store failed, and this was decided without it.
+    pub degraded: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -143,16 +145,26 @@ pub async fn decide(
 ) -> Result<(Decision, Option<Receipt>), StoreError> {
     let selection = policy.select(facts, draw);
     if selection.charges.is_empty() {
-        let decision = Decision { entries: SmallVec::new(), admitted: true, at: now, delay: Millis(0) };
+        let decision =
+            Decision { entries: SmallVec::new(), admitted: true, at: now, delay: Millis(0), degraded: false };
         return Ok((decision, None));
     }
     let outcome = store.acquire(now, &selection.charges).resolve().await?;
     debug_assert_eq!(outcome.readings.len(), selection.charges.len(), "a store answers every charge");
     let entries = selection.limits.iter().zip(&selection.charges).zip(&outcome.readings);
-    let entries =
-        entries.map(|((limit, charge), reading)| Entry { limit: *limit, cost: charge.cost, reading: *reading });
-    let decision =
-        Decision { entries: entries.collect(), admitted: outcome.admitted, at: outcome.at, delay: outcome.delay };
+    // What a store could not say is not shown, counted or logged as if it had.
+    let entries = entries.filter(|(_, reading)| reading.known).map(|((limit, charge), reading)| Entry {
+        limit: *limit,
+        cost: charge.cost,
+        reading: *reading,
+    });
+    let decision = Decision {
+        entries: entries.collect(),
+        admitted: outcome.admitted,
+        at: outcome.at,
+        delay: outcome.delay,
+        degraded: outcome.degraded,
+    };
     let held = outcome.admitted && outcome.delay > Millis(0);
     let receipt = held.then(|| Receipt {
         at: outcome.at,

@@ -5,12 +5,14 @@
 
 use super::limit::{Limit, TierIndex};
 use super::limit_text::LimitText;
-use super::names::Names;
+use super::names::{Names, slug};
 use super::scope::Axis;
 use super::{Consumer, Policy, Route, Tier, references};
 use crate::algorithm::{self, Quota, UNIT};
-use crate::charge::Meter;
-use crate::config::model::{self, Config, Counts, Layer, Located, Mode, Name, PatternSegment, Place, Scope};
+use crate::charge::{Meter, OnError};
+use crate::config::model::{
+    self, Config, Counts, Layer, Located, Mode, Name, OnStoreError, PatternSegment, Place, Scope,
+};
 use crate::config::{Problem, Severity};
 use crate::request::caller::{KeyTable, NewKey};
 use crate::request::client::AddressRules;
@@ -102,33 +104,61 @@ impl<'c> Compiler<'c> {
         }
         Limit {
             layer,
-            meter: meter(&name, algorithm, quota),
+            meter: self.meter(&name, owner, algorithm, quota, written.on_store_error),
             text: LimitText::new(&name, &quota, algorithm),
             name: Name::from(name),
             per: written.per.as_ref().map_or(per, |per| &per.value).iter().cloned().map(Axis::new).collect(),
             counts: written.counts,
             tiers: references::tiers(written.tiers.as_ref(), &self.tiers, &mut self.problems),
             mode: written.mode,
-            on_store_error: written.on_store_error,
             expose: written.expose,
             when: written.when.clone(),
         }
+    }
+
+    /// The arithmetic of a limit, and what stands in for it where the store can fail.
+    fn meter(
+        &self,
+        name: &str,
+        owner: &str,
+        algorithm: &'static dyn algorithm::Algorithm,
+        quota: Quota,
+        on_error: Option<OnStoreError>,
+    ) -> Meter {
+        let redis = self.config.store.redis.as_ref();
+        let on_error = match on_error.or(redis.map(|redis| redis.on_error)).unwrap_or(OnStoreError::Local) {
+            OnStoreError::Local => OnError::Local,
+            OnStoreError::Open => OnError::Open,
+            OnStoreError::Closed => OnError::Closed,
+        };
+        let identity = format!("{name}\u{1f}{}\u{1f}{:?}", algorithm.name(), quota.window);
+        let meter = |quota, local| Meter {
+            identity: identity.as_str().into(),
+            name: name.into(),
+            owner: slug(owner).into(),
+            algorithm,
+            quota,
+            on_error,
+            local,
+        };
+        let local = redis.map(|redis| Box::new(meter(share(&quota, redis.instances), None)));
+        meter(quota, local)
     }
 
     fn failures(&mut self) -> usize {
         let rate = &self.config.auth.failures.value;
         let count = rate.count * UNIT;
         let quota = Quota { count, window: rate.window, capacity: count, max_wait: None };
+        let meter = self.meter(FAILURES, FAILURES, &algorithm::SlidingWindow, quota, None);
         self.limits.push(Limit {
             layer: Layer::Ip,
-            meter: meter(FAILURES, &algorithm::SlidingWindow, quota),
+            meter,
             text: LimitText::new(FAILURES, &quota, &algorithm::SlidingWindow),
             name: Name::from(FAILURES),
             per: vec![Axis::new(Scope::Ip)],
             counts: Counts::Requests,
             tiers: None,
             mode: Mode::Enforce,
-            on_store_error: None,
             expose: true,
             when: None,
         });
@@ -289,9 +319,11 @@ impl<'c> Compiler<'c> {
     }
 }
 
-fn meter(name: &str, algorithm: &'static dyn algorithm::Algorithm, quota: Quota) -> Meter {
-    let identity = format!("{name}\u{1f}{}\u{1f}{:?}", algorithm.name(), quota.window);
-    Meter { identity: identity.into_boxed_str(), algorithm, quota }
+/// A gateway's share of a quota when `instances` share it: rounded up to whole requests, at least one.
+fn share(quota: &Quota, instances: u32) -> Quota {
+    let instances = i64::from(instances.max(1));
+    let part = |units: i64| ((units / UNIT + instances - 1) / instances).max(1) * UNIT;
+    Quota { count: part(quota.count), capacity: part(quota.capacity), ..*quota }
 }
 
 fn never_fits(cost: &Located<i64>, limit: &str) -> Problem {

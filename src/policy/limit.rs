@@ -6,7 +6,7 @@ use super::limit_text::LimitText;
 use super::scope::{Axis, header_value};
 use crate::algorithm::{UNIT, Window};
 use crate::charge::Meter;
-use crate::config::model::{Counts, Layer, Mode, Name, OnStoreError, When};
+use crate::config::model::{Counts, Layer, Mode, Name, When};
 use crate::request::client::contains;
 use crate::request::host;
 
@@ -26,7 +26,6 @@ pub struct Limit {
     /// Only callers of these tiers; absent: all.
     pub tiers: Option<Vec<TierIndex>>,
     pub mode: Mode,
-    pub on_store_error: Option<OnStoreError>,
     pub expose: bool,
     pub when: Option<When>,
     /// What responses write of it, whatever the request.

@@ -35,7 +35,6 @@ pub fn bucket(algorithm: &str, name: &str, count: i64, window: Window, capacity:
         counts: Counts::Cost,
         tiers: None,
         mode: Mode::Enforce,
-        on_store_error: None,
         expose: true,
         when: None,
     }

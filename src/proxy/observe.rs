@@ -7,6 +7,7 @@ use crate::algorithm::UNIT;
 use crate::config::model::Mode;
 use crate::limiter::Decision;
 use crate::limiter::assess::{Address, Assessment};
+use crate::limiter::rejection::Rejection;
 use crate::request::{credential, query};
 use crate::time::Clock;
 use http::HeaderValue;
@@ -108,11 +109,16 @@ impl Gate {
 }
 
 fn decision_word(context: &Context) -> &'static str {
-    let refused = context.decision.as_ref().is_some_and(|decision| !decision.admitted);
-    match (refused || context.rejection.is_some_and(|rejection| rejection.status() < 500), context.delayed) {
-        (true, _) => "rejected",
-        (false, true) => "delayed",
-        (false, false) => "allowed",
+    let decision = context.decision.as_ref();
+    let rejected = |rejection: Rejection| rejection.status() < 500 || rejection == Rejection::LimiterUnavailable;
+    if decision.is_some_and(|decision| !decision.admitted) || context.rejection.is_some_and(rejected) {
+        "rejected"
+    } else if decision.is_some_and(|decision| decision.degraded) {
+        "degraded"
+    } else if context.delayed {
+        "delayed"
+    } else {
+        "allowed"
     }
 }
 

@@ -3,7 +3,11 @@
 //! A [`Store`] owns atomicity and nothing else: the arithmetic is the meter's. It knows no request, policy or
 //! configuration. The decision sees this trait alone, so that every store gives the same answers.
 
+pub mod breaker;
+pub mod fallback;
 pub mod memory;
+pub mod redis;
+pub mod shared;
 
 use crate::charge::{Charge, Correction, Outcome};
 use crate::time::Timestamp;
@@ -34,6 +38,31 @@ pub enum StoreError {
     /// The store cannot be reached or did not answer in time.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
+    /// The store did not answer in time. What was asked may still have been done there.
+    #[error("the store did not answer in time")]
+    Timeout,
+    /// The store answered with an error, named by its code.
+    #[error("the store refused: {0}")]
+    Refused(String),
+    /// The store's answer makes no sense.
+    #[error("the store's answer is not understood: {0}")]
+    Nonsense(&'static str),
+    /// The store failed, and a limit asks for the request to be refused then.
+    #[error("the store failed and a limit is set to refuse")]
+    Closed,
+}
+
+impl StoreError {
+    /// The `kind` of the metric.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Unavailable(_) => "unavailable",
+            Self::Timeout => "timeout",
+            Self::Refused(_) => "refused",
+            Self::Nonsense(_) => "nonsense",
+            Self::Closed => "closed",
+        }
+    }
 }
 
 /// Keeps counters.

@@ -14,7 +14,7 @@ mod tests;
 
 use super::{Answer, Store, StoreError};
 use crate::algorithm::{State, Units, Wait};
-use crate::charge::{Charge, Correction, INLINE_CHARGES, Outcome, Reading};
+use crate::charge::{Charge, Correction, INLINE_CHARGES, Meter, Outcome, Part, Reading};
 use crate::time::{Millis, Timestamp};
 use key::{Key, Secret};
 use parking_lot::{Mutex, MutexGuard};
@@ -158,7 +158,22 @@ impl MemoryStore {
         }
     }
 
-    fn acquire_now(&self, now: Timestamp, charges: &[Charge<'_>]) -> Outcome {
+    /// Charges a counter so that at least `used` is used of it; more that is used already stays.
+    pub fn raise(&self, now: Timestamp, meter: &Meter, parts: &[Part<'_>], used: Units) {
+        let key = self.secret.key(&meter.identity, parts);
+        let shard = &mut *self.shards[self.shard_of(key)].0.lock();
+        let (algorithm, quota) = (meter.algorithm, &meter.quota);
+        let missing = used - (quota.capacity - algorithm.remaining(quota, shard.state(key), now));
+        if missing > 0 {
+            self.change(shard, key, &[key], now, |state| {
+                algorithm.charge(quota, state, now, missing, Millis(0));
+                algorithm.fresh_at(quota, state, now)
+            });
+        }
+    }
+
+    /// All charges or none, at once: [`Store::acquire`] without the wrapping.
+    pub fn decide(&self, now: Timestamp, charges: &[Charge<'_>]) -> Outcome {
         let keys: Inline<Key> =
             charges.iter().map(|charge| self.secret.key(&charge.meter.identity, &charge.parts)).collect();
         let mut held = self.lock(&keys);
@@ -189,12 +204,13 @@ impl MemoryStore {
             let state = held.shard(self.shard_of(*key)).state(*key);
             let (algorithm, quota) = (charge.meter.algorithm, &charge.meter.quota);
             Reading {
+                known: true,
                 remaining: algorithm.remaining(quota, state, now),
                 wait,
                 reset: algorithm.reset(quota, state, now),
             }
         });
-        Outcome { admitted, at: now, delay, readings: readings.collect() }
+        Outcome { admitted, at: now, delay, degraded: false, readings: readings.collect() }
     }
 
     fn settle_now(&self, now: Timestamp, corrections: &[Correction<'_>]) {
@@ -254,7 +270,7 @@ impl Store for MemoryStore {
     }
 
     fn acquire<'a>(&'a self, now: Timestamp, charges: &'a [Charge<'_>]) -> Answer<'a, Result<Outcome, StoreError>> {
-        Answer::Ready(Ok(self.acquire_now(now, charges)))
+        Answer::Ready(Ok(self.decide(now, charges)))
     }
 
     fn settle<'a>(&'a self, now: Timestamp, corrections: &'a [Correction<'_>]) -> Answer<'a, Result<(), StoreError>> {

@@ -1,0 +1,257 @@
+//! A Cluster: which master has which slot, followed while slots move and masters change.
+//!
+//! The map is asked for in the background: when a server says MOVED, when a call fails, and every few seconds. A request never
+//! waits for it; it follows at most [`MAX_REDIRECTS`] redirections by itself. Each master has a connection and a breaker of its own, so
+//! that a dead one costs only the counters of its slots.
+
+use super::address::Target;
+use super::link::brief;
+use super::node::{CallError, Node};
+use super::script::Script;
+use super::slot::{self, SLOTS};
+use crate::store::StoreError;
+use crate::store::breaker::Breaker;
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use redis::{Client, ConnectionAddr, ConnectionInfo, RedisError, ServerErrorKind, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Redirections that one call follows.
+const MAX_REDIRECTS: usize = 4;
+
+/// How long to wait before asking again for keys that are on their way to another node.
+const TRYAGAIN_PAUSE: Duration = Duration::from_millis(5);
+
+/// How often the map is asked for without a reason, and how often at most.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
+const REFRESH_PAUSE: Duration = Duration::from_millis(200);
+
+/// How long one node may take to answer with the map.
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The most masters that a Cluster may have here.
+const MAX_NODES: usize = 1000;
+
+/// A Cluster's masters.
+pub struct Cluster {
+    seeds: Vec<ConnectionInfo>,
+    timeout: Duration,
+    map: ArcSwap<Map>,
+    /// By address; also those that a redirection named before the map did.
+    nodes: Mutex<HashMap<String, Arc<Node>>>,
+    stale: Notify,
+    /// For slots that no master is known to have.
+    nobody: Arc<Breaker>,
+}
+
+/// Who has which slot.
+#[derive(Default)]
+struct Map {
+    /// Indices into `nodes`, by slot; empty before the first answer.
+    owners: Vec<Option<u16>>,
+    nodes: Vec<Arc<Node>>,
+}
+
+impl Map {
+    fn node(&self, slot: u16) -> Option<&Arc<Node>> {
+        let owner = self.owners.get(usize::from(slot)).copied().flatten()?;
+        self.nodes.get(usize::from(owner))
+    }
+}
+
+/// A range of slots and the address of its master.
+struct Range {
+    first: u16,
+    last: u16,
+    address: String,
+}
+
+impl Cluster {
+    /// A cluster whose map is kept by a task of its own.
+    pub fn start(seeds: Vec<ConnectionInfo>, timeout: Duration) -> Arc<Self> {
+        let cluster = Arc::new(Self {
+            seeds,
+            timeout,
+            map: ArcSwap::default(),
+            nodes: Mutex::default(),
+            stale: Notify::new(),
+            nobody: Arc::default(),
+        });
+        tokio::spawn(cluster.clone().keep_map());
+        cluster
+    }
+
+    pub fn breaker(&self, slot: u16) -> Arc<Breaker> {
+        self.map.load().node(slot).map_or_else(|| self.nobody.clone(), |node| node.breaker.clone())
+    }
+
+    pub fn is_degraded(&self) -> bool {
+        self.nobody.is_open() || self.map.load().nodes.iter().any(|node| node.breaker.is_open())
+    }
+
+    /// Runs a script on the slot's master, wherever the servers say that is.
+    pub async fn run(
+        &self,
+        slot: u16,
+        script: &Script,
+        keys: &[String],
+        argument: &[u8],
+    ) -> Result<Vec<u8>, StoreError> {
+        let known = self.map.load().node(slot).cloned();
+        let Some(mut node) = known else {
+            self.stale.notify_one();
+            return Err(StoreError::Unavailable("no master is known for the slot".to_owned()));
+        };
+        let mut asking = false;
+        for _ in 0..MAX_REDIRECTS {
+            let answer = if asking {
+                node.run_asking(script, keys, argument).await
+            } else {
+                node.run(script, keys, argument).await
+            };
+            let error = match answer {
+                Ok(reply) => return Ok(reply),
+                Err(CallError::Redis(error)) => error,
+                Err(error) => {
+                    self.stale.notify_one();
+                    return Err(error.into_store_error());
+                }
+            };
+            match (error.kind(), error.redirect_node()) {
+                (redis::ErrorKind::Server(ServerErrorKind::Moved), Some((address, _))) => {
+                    self.stale.notify_one();
+                    (node, asking) = (self.node_at(address), false);
+                }
+                (redis::ErrorKind::Server(ServerErrorKind::Ask), Some((address, _))) => {
+                    (node, asking) = (self.node_at(address), true);
+                }
+                (redis::ErrorKind::Server(ServerErrorKind::TryAgain), _) => tokio::time::sleep(TRYAGAIN_PAUSE).await,
+                _ => {
+                    self.stale.notify_one();
+                    return Err(CallError::Redis(error).into_store_error());
+                }
+            }
+        }
+        Err(StoreError::Unavailable("the slot was redirected too often".to_owned()))
+    }
+
+    /// Removes a key of the slot; true when it existed.
+    pub async fn unlink(&self, slot: u16, key: &str) -> Result<bool, StoreError> {
+        let node = self.map.load().node(slot).cloned();
+        let node = node.ok_or_else(|| StoreError::Unavailable("no master is known for the slot".to_owned()))?;
+        node.unlink(key).await.map_err(CallError::into_store_error)
+    }
+
+    /// Tries a real write on every master whose breaker is open; true when any closed.
+    pub async fn probe(&self, prefix: &str) -> bool {
+        let map = self.map.load_full();
+        let mut closed = self.nobody.is_open() && !map.nodes.is_empty() && self.nobody.probe_succeeded();
+        for (index, node) in map.nodes.iter().enumerate() {
+            if node.breaker.is_open() {
+                self.stale.notify_one();
+                let owns =
+                    |slot: u16| map.owners.get(usize::from(slot)).copied().flatten() == u16::try_from(index).ok();
+                let keys = (0..SLOTS).map(|number| format!("{prefix}:{{probe-{number}}}"));
+                if let Some(key) = keys.into_iter().find(|key| owns(slot::of(key.as_bytes()))) {
+                    closed |= node.probe(&key).await;
+                }
+            }
+        }
+        closed
+    }
+
+    fn node_at(&self, address: &str) -> Arc<Node> {
+        let mut nodes = self.nodes.lock();
+        let start = || Node::start(Target::Single(self.server(address)), self.timeout);
+        nodes.entry(address.to_owned()).or_insert_with(start).clone()
+    }
+
+    /// A server of this cluster by its address, with the credentials of the seeds.
+    fn server(&self, address: &str) -> ConnectionInfo {
+        let seed = &self.seeds[0];
+        let (host, port) = address.rsplit_once(':').unwrap_or((address, "6379"));
+        let host = match (host.trim_start_matches('[').trim_end_matches(']'), seed.addr()) {
+            // A node that does not know its own name means the one that was asked.
+            ("", ConnectionAddr::Tcp(seed_host, _)) => seed_host.clone(),
+            (host, _) => host.to_owned(),
+        };
+        seed.clone().set_addr(ConnectionAddr::Tcp(host, port.parse().unwrap_or(6379)))
+    }
+
+    async fn keep_map(self: Arc<Self>) {
+        loop {
+            match self.ask_anyone().await {
+                Some(ranges) => self.use_map(&ranges),
+                None => tracing::debug!("no node of the cluster tells who has which slot"),
+            }
+            tokio::time::sleep(REFRESH_PAUSE).await;
+            let _ = tokio::time::timeout(REFRESH_INTERVAL, self.stale.notified()).await;
+        }
+    }
+
+    /// The map as the first node that answers has it: known masters first, then the configured seeds.
+    async fn ask_anyone(&self) -> Option<Vec<Range>> {
+        let known: Vec<String> = self.nodes.lock().keys().take(MAX_NODES).cloned().collect();
+        let known = known.iter().map(|address| self.server(address));
+        for server in known.chain(self.seeds.iter().cloned()) {
+            match tokio::time::timeout(REFRESH_TIMEOUT, ask(&server)).await {
+                Ok(Ok(ranges)) if !ranges.is_empty() => return Some(ranges),
+                Ok(Err(error)) => tracing::debug!(error = %brief(&error), "a node does not tell the slots"),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn use_map(&self, ranges: &[Range]) {
+        let mut map = Map { owners: vec![None; usize::from(SLOTS)], nodes: Vec::new() };
+        let mut addresses: Vec<&str> = Vec::new();
+        for range in ranges {
+            let index = addresses.iter().position(|known| *known == range.address).unwrap_or_else(|| {
+                addresses.push(&range.address);
+                map.nodes.push(self.node_at(&range.address));
+                addresses.len() - 1
+            });
+            let owner = u16::try_from(index).ok();
+            for slot in range.first..=range.last.min(SLOTS - 1) {
+                map.owners[usize::from(slot)] = owner;
+            }
+        }
+        self.map.store(Arc::new(map));
+        // Masters that are gone: their connections end.
+        self.nodes.lock().retain(|address, node| {
+            let stays = addresses.contains(&address.as_str());
+            if !stays {
+                node.close();
+            }
+            stays
+        });
+    }
+}
+
+async fn ask(server: &ConnectionInfo) -> Result<Vec<Range>, RedisError> {
+    let mut connection = Client::open(server.clone())?.get_multiplexed_async_connection().await?;
+    let value: Value = redis::cmd("CLUSTER").arg("SLOTS").query_async(&mut connection).await?;
+    let Value::Array(entries) = value else { return Ok(Vec::new()) };
+    Ok(entries.iter().filter_map(|entry| range(entry, server)).collect())
+}
+
+/// One entry of `CLUSTER SLOTS`: first slot, last slot, master (host, port, …), replicas.
+fn range(entry: &Value, asked: &ConnectionInfo) -> Option<Range> {
+    let Value::Array(fields) = entry else { return None };
+    let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = fields.as_slice() else { return None };
+    let [host, Value::Int(port), ..] = master.as_slice() else { return None };
+    let host = match (host, asked.addr()) {
+        (Value::BulkString(host), _) if !host.is_empty() => String::from_utf8_lossy(host).into_owned(),
+        (_, ConnectionAddr::Tcp(host, _)) => host.clone(),
+        _ => return None,
+    };
+    Some(Range {
+        first: u16::try_from(*first).ok()?,
+        last: u16::try_from(*last).ok()?,
+        address: format!("{host}:{port}"),
+    })
+}

@@ -1,0 +1,116 @@
+//! One connection to one Redis, always the current one.
+//!
+//! All requests share one multiplexed connection and its commands are pipelined. When it breaks, a task of its own connects
+//! again, with pauses that grow and are jittered, so that a server which comes back meets a few attempts a second from each gateway and
+//! not one from each request. A request never connects and never waits for a connection: without one it fails at once.
+
+use super::address::Target;
+use arc_swap::ArcSwapOption;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, RedisError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// The first pause after a failed attempt, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The shortest time for an attempt to connect; a store timeout above it is used instead.
+const SHORTEST_CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Commands that wait to be written before a request has to wait for room.
+const PIPELINE_COMMANDS: usize = 1024;
+
+/// Keeps a connection.
+pub struct Link {
+    current: ArcSwapOption<MultiplexedConnection>,
+    broken: Notify,
+    closed: AtomicBool,
+    target: Target,
+    connect_timeout: Duration,
+}
+
+impl Link {
+    /// A link that is not connected yet; [`Link::keep`] connects it.
+    pub fn new(target: Target, timeout: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            current: ArcSwapOption::empty(),
+            broken: Notify::new(),
+            closed: AtomicBool::new(false),
+            target,
+            connect_timeout: timeout.max(SHORTEST_CONNECT_TIMEOUT),
+        })
+    }
+
+    /// The connection, if there is one.
+    pub fn connection(&self) -> Option<Arc<MultiplexedConnection>> {
+        self.current.load_full()
+    }
+
+    /// A connection turned out to be broken, or to lead to a server that is not the master any more. The one that took
+    /// its place in the meantime is kept.
+    pub fn drop_connection(&self, broken: &Arc<MultiplexedConnection>) {
+        let current = self.current.load_full();
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, broken)) {
+            self.current.compare_and_swap(&current, None);
+            self.broken.notify_one();
+        }
+    }
+
+    /// How long an attempt to connect may take.
+    pub fn patience(&self) -> Duration {
+        self.connect_timeout
+    }
+
+    /// Ends [`Link::keep`] and the connection.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.current.store(None);
+        self.broken.notify_one();
+    }
+
+    /// Connects, and connects again whenever the connection was dropped, until the link is closed.
+    pub async fn keep(self: Arc<Self>) {
+        while !self.closed.load(Ordering::Acquire) {
+            let mut pause = FIRST_PAUSE;
+            while !self.closed.load(Ordering::Acquire) {
+                match self.connect().await {
+                    Ok(connection) => {
+                        self.current.store(Some(Arc::new(connection)));
+                        tracing::info!(server = %self.target, "connected to the store");
+                        break;
+                    }
+                    Err(error) => {
+                        tracing::debug!(server = %self.target, error = %brief(&error), "cannot connect to the store")
+                    }
+                }
+                // Between half and all of the pause, so that gateways do not come in step.
+                tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            while self.current.load().is_some() {
+                self.broken.notified().await;
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
+        let client = self.target.client(self.connect_timeout).await?;
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.connect_timeout))
+            // Each call has its own deadline, which is shorter; this one only frees what a dead server holds.
+            .set_response_timeout(Some(self.connect_timeout * 4))
+            .set_pipeline_buffer_size(PIPELINE_COMMANDS);
+        client.get_multiplexed_async_connection_with_config(&config).await
+    }
+}
+
+/// An error's kind and code, without the details: those may quote what was sent, passwords included.
+pub fn brief(error: &RedisError) -> String {
+    match error.code() {
+        Some(code) => format!("{} ({code})", error.category()),
+        None => error.category().to_owned(),
+    }
+}

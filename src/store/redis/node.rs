@@ -1,0 +1,142 @@
+//! One server: its connection, its breaker, and a script run on it.
+
+use super::address::Target;
+use super::link::{Link, brief};
+use super::script::Script;
+use crate::store::StoreError;
+use crate::store::breaker::Breaker;
+use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a probe's write lives.
+const PROBE_LIFE_MS: u64 = 1000;
+
+/// One Redis server.
+pub struct Node {
+    link: Arc<Link>,
+    pub breaker: Arc<Breaker>,
+}
+
+/// Why a call failed.
+pub enum CallError {
+    /// There is no connection right now.
+    NotConnected,
+    Redis(RedisError),
+    /// An answer of a type that no script gives.
+    Nonsense,
+}
+
+impl CallError {
+    pub fn into_store_error(self) -> StoreError {
+        match self {
+            Self::NotConnected => StoreError::Unavailable("there is no connection".to_owned()),
+            Self::Nonsense => StoreError::Nonsense("a script gives text"),
+            Self::Redis(error) if error.code().is_some() => StoreError::Refused(brief(&error)),
+            Self::Redis(error) => StoreError::Unavailable(brief(&error)),
+        }
+    }
+}
+
+impl Node {
+    /// A node whose connection is kept by a task of its own.
+    pub fn start(target: Target, timeout: Duration) -> Arc<Self> {
+        let link = Link::new(target, timeout);
+        tokio::spawn(link.clone().keep());
+        Arc::new(Self { link, breaker: Arc::default() })
+    }
+
+    /// Runs a script: by its hash and, should the server not know it, by its text, which teaches it.
+    pub async fn run(&self, script: &Script, keys: &[String], argument: &[u8]) -> Result<Vec<u8>, CallError> {
+        match self.send("EVALSHA", &script.sha1, keys, argument, false).await {
+            Err(CallError::Redis(error)) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                self.send("EVAL", &script.text, keys, argument, false).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// As [`Node::run`], for a slot that is being moved here.
+    pub async fn run_asking(&self, script: &Script, keys: &[String], argument: &[u8]) -> Result<Vec<u8>, CallError> {
+        // Always by text: a slot that moves is rare, and the hash may not be known here yet.
+        self.send("EVAL", &script.text, keys, argument, true).await
+    }
+
+    async fn send(
+        &self,
+        command: &str,
+        script: &str,
+        keys: &[String],
+        argument: &[u8],
+        asking: bool,
+    ) -> Result<Vec<u8>, CallError> {
+        let connection = self.link.connection().ok_or(CallError::NotConnected)?;
+        let mut command = redis::cmd(command);
+        command.arg(script).arg(keys.len()).arg(keys).arg(argument);
+        let mut channel = (*connection).clone();
+        let answer = if asking {
+            let mut pipeline = redis::pipe();
+            pipeline.cmd("ASKING").ignore().add_command(command);
+            pipeline.query_async::<(Value,)>(&mut channel).await.map(|(value,)| value)
+        } else {
+            command.query_async::<Value>(&mut channel).await
+        };
+        match answer {
+            Ok(Value::BulkString(reply)) => Ok(reply),
+            Ok(_) => Err(CallError::Nonsense),
+            Err(error) => {
+                if leads_nowhere(&error) {
+                    self.link.drop_connection(&connection);
+                }
+                Err(CallError::Redis(error))
+            }
+        }
+    }
+
+    /// Removes a key; true when it existed.
+    pub async fn unlink(&self, key: &str) -> Result<bool, CallError> {
+        let connection = self.link.connection().ok_or(CallError::NotConnected)?;
+        let mut channel = (*connection).clone();
+        redis::cmd("UNLINK").arg(key).query_async::<bool>(&mut channel).await.map_err(CallError::Redis)
+    }
+
+    /// Tries a real write if the breaker is open; true when this closed it. A connection over which the write gets no
+    /// answer is given up: the server at its other end may be gone without a word.
+    pub async fn probe(&self, key: &str) -> bool {
+        if !self.breaker.is_open() {
+            return false;
+        }
+        let Some(connection) = self.link.connection() else { return false };
+        let mut channel = (*connection).clone();
+        let mut command = redis::cmd("SET");
+        command.arg(key).arg(1).arg("PX").arg(PROBE_LIFE_MS);
+        let written = tokio::time::timeout(self.link.patience(), command.query_async::<Value>(&mut channel)).await;
+        match written {
+            Ok(Ok(_)) => self.breaker.probe_succeeded(),
+            Ok(Err(error)) => {
+                if leads_nowhere(&error) {
+                    self.link.drop_connection(&connection);
+                }
+                false
+            }
+            Err(_) => {
+                self.link.drop_connection(&connection);
+                false
+            }
+        }
+    }
+
+    /// Ends the task that keeps the connection.
+    pub fn close(&self) {
+        self.link.close();
+    }
+}
+
+/// Whether the connection is broken, or leads to a server that is not the master (any more).
+fn leads_nowhere(error: &RedisError) -> bool {
+    let demoted = matches!(
+        error.kind(),
+        ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) | ErrorKind::AuthenticationFailed
+    );
+    demoted || error.is_connection_dropped() || error.is_unrecoverable_error() || error.kind() == ErrorKind::Parse
+}
