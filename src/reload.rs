@@ -1,11 +1,11 @@
 //! Reload: read every file again, compile, and swap the whole snapshot, or keep the old one and say why.
 //!
 //! Counters are not touched: they live in the store under names that survive. A reload that would change what only a
-//! start can change (listeners, threads, the admin port, the store) is refused by name and changes nothing. Files
-//! that were written a moment ago may not be whole yet, so a reload waits until they have been left alone
-//! for [`SETTLE`].
+//! start can change (listeners, threads, the admin port, the store) is refused by name and changes nothing; what merely
+//! waits for the next start is named in the log. Files that were written a moment ago may not be whole yet, so a
+//! reload waits until they have been left alone for [`SETTLE`].
 
-use crate::config::model::Config;
+use crate::config::model::{Admin, Config, Log, Server, Store};
 use crate::load::{self, Source};
 use crate::proxy::snapshot::{Live, Snapshot};
 use crate::time::Clock;
@@ -20,35 +20,50 @@ pub const SETTLE: Duration = Duration::from_millis(300);
 /// How long to wait for that at most; after it the files are read as they are.
 const SETTLE_LIMIT: Duration = Duration::from_secs(5);
 
-/// What only a start can change.
+/// The parts of the configuration in which a start settles something for the life of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Fixed {
-    listen: Vec<std::net::SocketAddr>,
-    threads: usize,
-    admin_listen: std::net::SocketAddr,
-    store: crate::config::model::Store,
+    server: Server,
+    admin: Admin,
+    store: Store,
+    log: Log,
 }
 
 impl Fixed {
     fn of(config: &Config) -> Self {
         Self {
-            listen: config.server.listen.clone(),
-            threads: config.server.threads,
-            admin_listen: config.admin.listen,
+            server: config.server.clone(),
+            admin: config.admin.clone(),
             store: config.store,
+            log: config.log.clone(),
         }
     }
 
-    /// The keys that differ.
+    /// The keys that differ although only a start can change them.
     fn changed(&self, new: &Self) -> Vec<&'static str> {
-        let changes = [
-            ("server.listen", self.listen != new.listen),
-            ("server.threads", self.threads != new.threads),
-            ("admin.listen", self.admin_listen != new.admin_listen),
+        differing([
+            ("server.listen", self.server.listen != new.server.listen),
+            ("server.threads", self.server.threads != new.server.threads),
+            ("admin.listen", self.admin.listen != new.admin.listen),
             ("[store]", self.store != new.store),
-        ];
-        changes.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
+        ])
     }
+
+    /// The keys that differ and wait for the next start, while the rest of the configuration takes effect.
+    fn deferred(&self, new: &Self) -> Vec<&'static str> {
+        differing([
+            ("server.drain", self.server.drain != new.server.drain),
+            ("server.timeouts.header", self.server.header_timeout != new.server.header_timeout),
+            ("server.timeouts.idle", self.server.idle_timeout != new.server.idle_timeout),
+            ("server.max_parked", self.server.max_parked != new.server.max_parked),
+            ("admin.token_file", self.admin.token != new.admin.token),
+            ("[log]", self.log != new.log),
+        ])
+    }
+}
+
+fn differing<const N: usize>(changes: [(&'static str, bool); N]) -> Vec<&'static str> {
+    changes.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
 }
 
 /// Reads the configuration again on demand.
@@ -103,8 +118,12 @@ fn compile(source: &Source, fixed: &Fixed, generation: u64) -> Result<(Snapshot,
     let reasons = checked.rendered_errors();
     let files = checked.files();
     let (Some(config), Some(snapshot)) = (checked.config, checked.snapshot) else { return Err(reasons) };
-    let changed = fixed.changed(&Fixed::of(&config));
+    let new = Fixed::of(&config);
+    let changed = fixed.changed(&new);
     if changed.is_empty() {
+        for key in fixed.deferred(&new) {
+            tracing::warn!("{key} takes effect at the next start");
+        }
         return Ok((snapshot, files));
     }
     Err(changed.into_iter().map(|key| format!("{key} cannot be changed by a reload: restart the gateway")).collect())

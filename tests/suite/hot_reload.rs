@@ -267,6 +267,19 @@ fn changes_that_need_a_restart_are_refused_by_name() {
 }
 
 #[test]
+fn what_waits_for_the_next_start_is_named_and_all_else_takes_effect() {
+    let mut gateway = Setup::new(catch_all(r#"rate = "3/h""#)).start();
+    let good = gateway.files.render(&gateway.setup);
+    let changed = good.replace("threads = 2", "threads = 2\nmax_parked = 7\ndrain = \"7s\"").replace("3/h", "9/h");
+    assert_eq!(gateway.reload_text(&changed), Reload::Success);
+    assert_eq!(gateway.get("/").limit(), 9);
+    for key in ["server.max_parked", "server.drain"] {
+        wait_until(key, || gateway.log().contains(&format!("{key} takes effect at the next start")));
+    }
+    assert!(!gateway.log().contains("server.timeouts.header takes"), "only what was changed is named");
+}
+
+#[test]
 fn each_good_reload_raises_the_generation() {
     let mut gateway = Setup::default().start();
     let generation = gateway.metric("sluicegate_config_generation", &[]);
