@@ -139,6 +139,9 @@ fn bucket<T>(
         reader.problem(
             Problem::error(node.key_at, message).hint(format!("remove it, or write algorithm = \"{wanted}\"")),
         );
+        // Read for its own problems only: the algorithm would refuse it a second time.
+        read(reader, node);
+        return None;
     }
     read(reader, node)
 }

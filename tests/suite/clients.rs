@@ -66,7 +66,7 @@ fn the_shell_client_waits_and_gets_in() {
 #[test]
 fn no_client_waits_for_what_never_fits() {
     for (program, client) in [("python3", "client.py"), ("node", "client.mjs"), ("sh", "client.sh")] {
-        let route = "[[routes]]\nmatch = \"*\"\ncost = 5\nlimits = [{ rate = \"2/h\" }]\n";
+        let route = "[tiers.anonymous]\nlimits = [{ rate = \"2/h\" }]\n[[routes]]\nmatch = \"*\"\ncost = 5\n";
         let gateway = Setup::new(route).start();
         let (output, _) = call(program, client, &gateway, "");
         let said = String::from_utf8_lossy(&output.stderr);
