@@ -267,6 +267,44 @@ fn changes_that_need_a_restart_are_refused_by_name() {
 }
 
 #[test]
+fn a_reload_moves_the_access_log_or_is_refused_when_that_cannot_be_opened() {
+    let json = |target: &str| format!("access = \"{target}\"\nformat = \"json\"");
+    let mut gateway = Setup::default().log(&json("first.log")).start();
+    let (first, second) = (gateway.files.path("first.log"), gateway.files.path("second.log"));
+    let holds = |path: &std::path::Path, text: &str| fs::read_to_string(path).is_ok_and(|log| log.contains(text));
+    assert_eq!(gateway.reload(|setup| setup.log = json("second.log")), Reload::Success);
+    gateway.get("/moved");
+    wait_until("the line is in the new file", || holds(&second, "/moved"));
+    assert_eq!(gateway.reload(|setup| setup.log = json("no/such/directory.log")), Reload::Failure);
+    gateway.get("/still");
+    wait_until("the line is where it was", || holds(&second, "/still"));
+    assert_eq!(gateway.reload(|setup| setup.log = json("off")), Reload::Success);
+    gateway.get("/unlogged");
+    gateway.wait_idle();
+    assert!(!holds(&first, "/moved") && !holds(&second, "/unlogged"));
+}
+
+#[test]
+fn a_reload_changes_how_many_requests_are_held_and_how_long_a_drain_takes() {
+    let limit = r#"algorithm = "leaky_bucket", rate = "1/500ms", queue = 10"#;
+    let mut gateway = Setup::new(catch_all(limit)).before_script(|request| match request.target.as_str() {
+        "/stuck" => Reply::ok().after(Duration::from_secs(60)),
+        _ => Reply::ok(),
+    });
+    assert_eq!(gateway.reload(|setup| setup.server = "max_parked = 0\ndrain = \"100ms\"".into()), Reload::Success);
+    assert_eq!(gateway.get("/").status, 200);
+    assert_eq!(gateway.get("/").status, 429, "nothing is held any more");
+    wait_until("the bucket is empty", || gateway.get("/").status == 200);
+    let mut client = gateway.connect();
+    wait_until("a request is in flight", || {
+        client.send(render("GET", "/stuck", &[], b""));
+        gateway.upstream.saw("/stuck")
+    });
+    gateway.signal("TERM");
+    assert_eq!(gateway.wait_exit(Duration::from_secs(10)), Some(0));
+}
+
+#[test]
 fn each_good_reload_raises_the_generation() {
     let mut gateway = Setup::default().start();
     let generation = gateway.metric("sluicegate_config_generation", &[]);
