@@ -109,7 +109,7 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
             shutting_down.clone(),
         ));
     }
-    let admin = Arc::new(Admin::new(metrics.clone(), config.admin.token.clone(), shutting_down.clone()));
+    let admin = Arc::new(Admin::new(metrics.clone(), live.clone(), shutting_down.clone()));
     tokio::spawn(connection::accept_http1(admin_listener, admin, shutting_down.clone()));
     tokio::spawn(sweep(store, clock, metrics.clone()));
 

@@ -245,6 +245,20 @@ fn keys_and_templates_are_read_again() {
 }
 
 #[test]
+fn the_admin_token_is_read_again() {
+    let mut gateway = Setup::default().start();
+    let files = gateway.files.directory().to_owned();
+    for token in ["token-of-the-first-day", "token-of-the-second-day"] {
+        fs::write(files.join("admin.token"), token).unwrap();
+        assert_eq!(gateway.reload(|setup| setup.admin = "token_file = \"admin.token\"".into()), Reload::Success);
+        let bearer = format!("Bearer {token}");
+        let ask =
+            |headers: &[(&str, &str)]| Client::connect(gateway.files.admin).request("GET", "/x", headers, b"").status;
+        assert_eq!((ask(&[]), ask(&[("authorization", &bearer)])), (401, 404), "{token}");
+    }
+}
+
+#[test]
 fn changes_that_need_a_restart_are_refused_by_name() {
     let mut gateway = Setup::new(catch_all(r#"rate = "3/h""#)).start();
     let good = gateway.files.render(&gateway.setup);
