@@ -1,12 +1,13 @@
 //! Reload: read every file again, compile, and swap the whole snapshot, or keep the old one and say why.
 //!
 //! Counters are not touched: they live in the store under names that survive. A reload that would change what only a
-//! start can change (listeners, threads, the admin port, the store) is refused by name and changes nothing; what merely
-//! waits for the next start is named in the log. Files that were written a moment ago may not be whole yet, so a
-//! reload waits until they have been left alone for [`SETTLE`].
+//! start can change (listeners, threads, the admin port, the store) is refused by name and changes nothing. Files
+//! that were written a moment ago may not be whole yet, so a reload waits until they have been left alone
+//! for [`SETTLE`].
 
-use crate::config::model::{Admin, Config, Log, Server, Store};
+use crate::config::model::{Config, Log};
 use crate::load::{self, Source};
+use crate::proxy::access_log::{AccessLog, Output};
 use crate::proxy::snapshot::{Live, Snapshot};
 use crate::time::Clock;
 use parking_lot::Mutex;
@@ -20,50 +21,42 @@ pub const SETTLE: Duration = Duration::from_millis(300);
 /// How long to wait for that at most; after it the files are read as they are.
 const SETTLE_LIMIT: Duration = Duration::from_secs(5);
 
-/// The parts of the configuration in which a start settles something for the life of the process.
+/// What only a start can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Fixed {
-    server: Server,
-    admin: Admin,
-    store: Store,
-    log: Log,
+    listen: Vec<std::net::SocketAddr>,
+    threads: usize,
+    admin_listen: std::net::SocketAddr,
+    store: crate::config::model::Store,
 }
 
 impl Fixed {
     fn of(config: &Config) -> Self {
         Self {
-            server: config.server.clone(),
-            admin: config.admin.clone(),
+            listen: config.server.listen.clone(),
+            threads: config.server.threads,
+            admin_listen: config.admin.listen,
             store: config.store,
-            log: config.log.clone(),
         }
     }
 
-    /// The keys that differ although only a start can change them.
+    /// The keys that differ.
     fn changed(&self, new: &Self) -> Vec<&'static str> {
-        differing([
-            ("server.listen", self.server.listen != new.server.listen),
-            ("server.threads", self.server.threads != new.server.threads),
-            ("admin.listen", self.admin.listen != new.admin.listen),
+        let changes = [
+            ("server.listen", self.listen != new.listen),
+            ("server.threads", self.threads != new.threads),
+            ("admin.listen", self.admin_listen != new.admin_listen),
             ("[store]", self.store != new.store),
-        ])
-    }
-
-    /// The keys that differ and wait for the next start, while the rest of the configuration takes effect.
-    fn deferred(&self, new: &Self) -> Vec<&'static str> {
-        differing([
-            ("server.drain", self.server.drain != new.server.drain),
-            ("server.timeouts.header", self.server.header_timeout != new.server.header_timeout),
-            ("server.timeouts.idle", self.server.idle_timeout != new.server.idle_timeout),
-            ("server.max_parked", self.server.max_parked != new.server.max_parked),
-            ("admin.token_file", self.admin.token != new.admin.token),
-            ("[log]", self.log != new.log),
-        ])
+        ];
+        changes.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
     }
 }
 
-fn differing<const N: usize>(changes: [(&'static str, bool); N]) -> Vec<&'static str> {
-    changes.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
+/// What a reload changes of the logs.
+pub struct Logs {
+    pub access: Arc<AccessLog>,
+    /// Sets the level of the program's own log. Its format stays that of the start.
+    pub set_level: Box<dyn Fn(tracing::Level) + Send + Sync>,
 }
 
 /// Reads the configuration again on demand.
@@ -72,12 +65,24 @@ pub struct Reloader {
     fixed: Fixed,
     /// What the configuration in force was read from.
     files: Mutex<Vec<PathBuf>>,
+    logs: Logs,
+    /// `[log]` of the configuration in force.
+    log: Mutex<Log>,
+}
+
+/// What a reload puts in force, all of it or nothing.
+struct Compiled {
+    snapshot: Snapshot,
+    files: Vec<PathBuf>,
+    log: Log,
+    /// Absent when the access log stays what it is.
+    access: Option<Option<Output>>,
 }
 
 impl Reloader {
     /// `config` is the one that the process was started with.
-    pub fn new(source: Source, config: &Config, files: Vec<PathBuf>) -> Self {
-        Self { source, fixed: Fixed::of(config), files: Mutex::new(files) }
+    pub fn new(source: Source, config: &Config, files: Vec<PathBuf>, logs: Logs) -> Self {
+        Self { source, fixed: Fixed::of(config), files: Mutex::new(files), logs, log: Mutex::new(config.log.clone()) }
     }
 
     /// Replaces the snapshot and says true, or logs every reason not to and says false.
@@ -85,13 +90,12 @@ impl Reloader {
         let files = self.files.lock().clone();
         settle(&files).await;
         let generation = live.load().generation + 1;
-        let (source, fixed) = (self.source.clone(), self.fixed.clone());
+        let (source, fixed, log) = (self.source.clone(), self.fixed.clone(), self.log.lock().clone());
         // Reading files and resolving names blocks.
-        let compiled = tokio::task::spawn_blocking(move || compile(&source, &fixed, generation)).await;
+        let compiled = tokio::task::spawn_blocking(move || compile(&source, &fixed, &log, generation)).await;
         match compiled {
-            Ok(Ok((snapshot, files))) => {
-                *self.files.lock() = files;
-                live.store(Arc::new(snapshot));
+            Ok(Ok(compiled)) => {
+                self.put_in_force(compiled, live);
                 tracing::info!(generation, "configuration reloaded");
                 true
             }
@@ -108,9 +112,19 @@ impl Reloader {
             }
         }
     }
+
+    fn put_in_force(&self, compiled: Compiled, live: &Live) {
+        *self.files.lock() = compiled.files;
+        if let Some(output) = compiled.access {
+            self.logs.access.replace(output);
+        }
+        (self.logs.set_level)(compiled.log.level);
+        *self.log.lock() = compiled.log;
+        live.store(Arc::new(compiled.snapshot));
+    }
 }
 
-fn compile(source: &Source, fixed: &Fixed, generation: u64) -> Result<(Snapshot, Vec<PathBuf>), Vec<String>> {
+fn compile(source: &Source, fixed: &Fixed, log: &Log, generation: u64) -> Result<Compiled, Vec<String>> {
     let checked = load::check(source, generation);
     for warning in checked.rendered_warnings() {
         tracing::warn!(problem = %warning, "configuration");
@@ -118,15 +132,15 @@ fn compile(source: &Source, fixed: &Fixed, generation: u64) -> Result<(Snapshot,
     let reasons = checked.rendered_errors();
     let files = checked.files();
     let (Some(config), Some(snapshot)) = (checked.config, checked.snapshot) else { return Err(reasons) };
-    let new = Fixed::of(&config);
-    let changed = fixed.changed(&new);
-    if changed.is_empty() {
-        for key in fixed.deferred(&new) {
-            tracing::warn!("{key} takes effect at the next start");
-        }
-        return Ok((snapshot, files));
+    let changed = fixed.changed(&Fixed::of(&config));
+    if !changed.is_empty() {
+        let refusal = |key| format!("{key} cannot be changed by a reload: restart the gateway");
+        return Err(changed.into_iter().map(refusal).collect());
     }
-    Err(changed.into_iter().map(|key| format!("{key} cannot be changed by a reload: restart the gateway")).collect())
+    let moved = (&config.log.access, config.log.format) != (&log.access, log.format);
+    let access = moved.then(|| Output::open(&config.log.access, config.log.format)).transpose();
+    let access = access.map_err(|error| vec![format!("cannot open the access log {error}")])?;
+    Ok(Compiled { snapshot, files, log: config.log, access })
 }
 
 async fn settle(files: &[PathBuf]) {

@@ -111,3 +111,25 @@ fn check_readme_answers(directory: &Path, address: &str) {
         assert_eq!(missing, None, "{commands} printed\n{printed}\nbut the README shows\n{answer}");
     }
 }
+
+#[test]
+fn b130_check_lists_the_limits_that_are_written() {
+    let setup = Setup::limited(&[r#"name = "second", rate = "10/s""#, r#"name = "minute", rate = "100/min""#]);
+    let checked = run(setup.files().directory(), &["check", "-c", "sluicegate.toml"]);
+    assert!(checked.stdout.contains(" 1 route, ") && checked.stdout.contains(" 2 limits, "), "{}", checked.stdout);
+    for line in ["second (endpoint): 10 requests per second", "minute (endpoint): 100 requests per minute"] {
+        assert!(checked.stdout.contains(line), "{}", checked.stdout);
+    }
+}
+
+#[test]
+fn one_mistake_is_told_once() {
+    let bucket = "[[routes]]\nmatch = \"*\"\nlimits = [{ rate = \"1/s\", algorithm = \"fixed_window\", burst = 3 }]\n";
+    let names = "[[limits]]\nname = \"a\"\nper = \"ip\"\nrate = \"1/s\"\n".repeat(2);
+    let routes = "[[routes]]\nmatch = \"/a\"\n".repeat(2);
+    for toml in [bucket, &names, &routes] {
+        let checked = run(Setup::new(toml).files().directory(), &["check", "-c", "sluicegate.toml", "--json"]);
+        let problems: serde_json::Value = serde_json::from_str(&checked.stdout).unwrap();
+        assert_eq!(problems.as_array().map(Vec::len), Some(1), "{}", checked.stdout);
+    }
+}

@@ -33,7 +33,8 @@ const LAYERS: &[(&str, u8)] = &[
 ];
 
 /// Imports that are allowed although they do not go downwards: the configuration names algorithms, keys and addresses are
-/// read as the configuration says, the rim is measured, a reload loads what the proxy serves, and commands start the server.
+/// read as the configuration says, the rim is measured, a reload loads what the proxy serves, the admin
+/// port reads the configuration in force, and commands start the server.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("config", "algorithm"),
     ("request", "config"),
@@ -41,6 +42,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("proxy", "metrics"),
     ("reload", "metrics"),
     ("admin", "metrics"),
+    ("admin", "proxy"),
     ("load", "proxy"),
     ("reload", "load"),
     ("reload", "proxy"),
