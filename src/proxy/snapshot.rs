@@ -5,7 +5,7 @@
 use super::headers::Style;
 use super::page::ResponsePage;
 use super::upstream::Upstream;
-use crate::config::model::{Config, RateLimited, Server};
+use crate::config::model::{Config, RateLimited, Secret, Server};
 use crate::config::{Problem, Severity};
 use crate::metrics::{CheckCounters, LimitCounters, Metrics, UNMATCHED};
 use crate::policy::{self, Policy};
@@ -22,6 +22,8 @@ pub struct Snapshot {
     pub generation: u64,
     pub policy: Policy,
     pub server: Server,
+    /// What the admin port asks for.
+    pub admin_token: Option<Secret>,
     pub style: Style,
     pub upstreams: Vec<Upstream>,
     pages: Vec<ResponsePage>,
@@ -44,6 +46,7 @@ impl Snapshot {
             check_counters: (0..policy.tiers.len() * (policy.routes.len() + 1)).map(|_| OnceLock::new()).collect(),
             policy,
             server: config.server.clone(),
+            admin_token: config.admin.token.clone(),
             style: Style::new(&config.headers),
             upstreams,
             pages,
