@@ -4,6 +4,7 @@
 //! configuration. The decision sees this trait alone, so that every store gives the same answers.
 
 pub mod memory;
+pub mod redis;
 
 use crate::charge::{Charge, Correction, Outcome};
 use crate::time::Timestamp;

@@ -41,6 +41,7 @@ mod request_smuggling;
 mod retry_after;
 mod support;
 mod tidy;
+mod twins;
 mod units;
 mod websocket;
 mod window_math;

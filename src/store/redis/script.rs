@@ -1,0 +1,478 @@
+//! The scripts that decide inside Redis: which parts of `lua/` make one, what it is given and what it answers.
+//!
+//! A script builds its functions anew on every call, so a script holds the functions of the algorithms that its
+//! decision needs and no others: there is one text for each [`Shape`], joined when first wanted and kept.
+//! Joining leaves out comments and what nothing refers to, and writes constants in as numbers. Arguments and replies
+//! are doubles in one string: Redis passes a string on as it is, where every number of its own would be written
+//! out and read again. Nothing here does I/O.
+
+use crate::algorithm::{Algorithm, Quota, Units, Wait, Window};
+use crate::charge::{Charge, Correction, Outcome, Reading};
+use crate::time::{Millis, Timestamp};
+use sha1::{Digest, Sha1};
+use sha2::Sha256;
+use std::fmt::Write as _;
+use std::sync::OnceLock;
+
+/// The most charges or corrections of one call: what the stack of a script holds, with room to spare.
+pub const MAX_CHARGES: usize = 256;
+
+/// A double holds every whole number up to here.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+/// The most cost that is told apart: what a counter holds at most, more than any capacity.
+const MAX_COST: Units = 1 << 52;
+/// Numbers before the first row.
+const HEAD: usize = 2;
+/// Numbers of a charge or a correction.
+const ROW: usize = 10;
+/// Numbers of a reply before the first reading, and of a reading.
+const REPLY_HEAD: usize = 4;
+const READING: usize = 3;
+
+/// An algorithm's arithmetic in Lua.
+#[derive(Debug)]
+pub struct Twin {
+    /// [`Algorithm::name`].
+    pub name: &'static str,
+    /// What its functions' names begin with: `<prefix>_wait` and so on.
+    pub prefix: &'static str,
+    /// The files that define them, in the order in which they are joined.
+    pub files: &'static [&'static str],
+    /// Whether a counter is a sorted set, with a key of its own, and not a record in its group's string.
+    pub is_log: bool,
+}
+
+const EXACT_LUA: &str = include_str!("../../../lua/exact.lua");
+const CALENDAR_LUA: &str = include_str!("../../../lua/calendar.lua");
+const BUCKET_LUA: &str = include_str!("../../../lua/algorithm/bucket.lua");
+const RECORDS_LUA: &str = include_str!("../../../lua/records.lua");
+const ACQUIRE_LUA: &str = include_str!("../../../lua/acquire.lua");
+const SETTLE_LUA: &str = include_str!("../../../lua/settle.lua");
+
+/// The twin of every algorithm of [`crate::algorithm::ALGORITHMS`].
+pub static TWINS: &[Twin] = &[
+    Twin {
+        name: "fixed_window",
+        prefix: "fixed_window",
+        files: &[CALENDAR_LUA, include_str!("../../../lua/algorithm/fixed_window.lua")],
+        is_log: false,
+    },
+    Twin {
+        name: "sliding_window_log",
+        prefix: "sliding_log",
+        files: &[include_str!("../../../lua/algorithm/sliding_log.lua")],
+        is_log: true,
+    },
+    Twin {
+        name: "sliding_window_counter",
+        prefix: "sliding_window",
+        files: &[EXACT_LUA, CALENDAR_LUA, include_str!("../../../lua/algorithm/sliding_window.lua")],
+        is_log: false,
+    },
+    Twin {
+        name: "token_bucket",
+        prefix: "token_bucket",
+        files: &[EXACT_LUA, BUCKET_LUA, include_str!("../../../lua/algorithm/token_bucket.lua")],
+        is_log: false,
+    },
+    Twin {
+        name: "leaky_bucket",
+        prefix: "leaky_bucket",
+        files: &[EXACT_LUA, BUCKET_LUA, include_str!("../../../lua/algorithm/leaky_bucket.lua")],
+        is_log: false,
+    },
+];
+
+/// The functions that `acquire.lua` and `settle.lua` call for the algorithm of a row, and what they take.
+const DISPATCHED: &[(&str, &str)] = &[
+    ("at", "p, a, b, c, now"),
+    ("remaining", "p, v, now"),
+    ("wait", "p, v, now, cost"),
+    ("delay", "p, v, now"),
+    ("charge", "p, v, now, cost, held"),
+    ("debit", "p, a, b, c, now, at, cost"),
+    ("refund", "p, a, b, c, now, at, cost"),
+    ("reset", "p, v, now"),
+    ("fresh_at", "p, v, now"),
+];
+
+/// An algorithm's place in [`TWINS`]. The suite holds that there is one for each algorithm.
+fn twin_index(algorithm: &dyn Algorithm) -> usize {
+    TWINS.iter().position(|twin| twin.name == algorithm.name()).expect("every algorithm has a twin")
+}
+
+/// Whether counters of this algorithm are sorted sets with keys of their own.
+pub fn is_log(algorithm: &dyn Algorithm) -> bool {
+    TWINS[twin_index(algorithm)].is_log
+}
+
+/// What a script has to know: the algorithms of its rows, and whether one of them has a calendar window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shape(u8);
+
+/// Algorithms, and the bit for the calendar.
+const SHAPE_BITS: usize = 6;
+const CALENDAR_BIT: u8 = 1 << (SHAPE_BITS - 1);
+
+impl Shape {
+    /// The shape of a call with rows of these algorithms and windows.
+    pub fn of<'a>(rows: impl IntoIterator<Item = (&'a dyn Algorithm, &'a Quota)>) -> Self {
+        let bit = |(algorithm, quota): (&dyn Algorithm, &Quota)| {
+            let calendar = if matches!(quota.window, Window::Span(_)) { 0 } else { CALENDAR_BIT };
+            1 << twin_index(algorithm) | calendar
+        };
+        Self(rows.into_iter().map(bit).fold(0, |shape, bit| shape | bit))
+    }
+
+    /// The shape of these charges.
+    pub fn of_charges(charges: &[Charge<'_>]) -> Self {
+        Self::of(charges.iter().map(|charge| (charge.meter.algorithm, &charge.meter.quota)))
+    }
+
+    /// The shape of these corrections.
+    pub fn of_corrections(corrections: &[Correction<'_>]) -> Self {
+        Self::of(corrections.iter().map(|correction| (correction.meter.algorithm, &correction.meter.quota)))
+    }
+
+    fn twins(self) -> impl Iterator<Item = (usize, &'static Twin)> {
+        TWINS.iter().enumerate().filter(move |(index, _)| self.0 & 1 << index != 0)
+    }
+}
+
+/// What a script does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Takes all charges of a request or none: `lua/acquire.lua`.
+    Acquire,
+    /// Corrects charges taken earlier: `lua/settle.lua`.
+    Settle,
+}
+
+/// A script as Redis gets it.
+#[derive(Debug)]
+pub struct Script {
+    /// For `SCRIPT LOAD` and `EVAL`.
+    pub text: String,
+    /// For `EVALSHA`: the SHA-1 of the text, 40 hexadecimal digits.
+    pub sha1: String,
+}
+
+impl Script {
+    /// The script for calls of this shape, joined once in the life of the process.
+    pub fn of(purpose: Purpose, shape: Shape) -> &'static Self {
+        static SCRIPTS: [[OnceLock<Script>; 1 << SHAPE_BITS]; 2] = [const { [const { OnceLock::new() }; 1 << SHAPE_BITS] }; 2];
+        SCRIPTS[purpose as usize][usize::from(shape.0)].get_or_init(|| Self::join(purpose, shape))
+    }
+
+    fn join(purpose: Purpose, shape: Shape) -> Self {
+        let mut files: Vec<&str> = Vec::new();
+        for file in shape.twins().flat_map(|(_, twin)| twin.files) {
+            if !files.contains(file) {
+                files.push(file);
+            }
+        }
+        files.push(RECORDS_LUA);
+        let main = match purpose {
+            Purpose::Acquire => ACQUIRE_LUA,
+            Purpose::Settle => SETTLE_LUA,
+        };
+        let dispatch = dispatch(shape);
+        files.push(&dispatch);
+        let mut definitions: Vec<Definition> = files.iter().flat_map(|file| definitions(file)).collect();
+        if shape.0 & CALENDAR_BIT == 0 {
+            // Month and year arithmetic is left out where no window needs it.
+            for definition in definitions.iter_mut().filter(|definition| definition.names == ["frame"]) {
+                definition.text = "local frame = frame_of_span".to_owned();
+            }
+        }
+        definitions.extend(self::definitions(main).into_iter().map(Definition::of_main));
+        let text = reached(definitions);
+        let sha1 = hex(&Sha1::digest(text.as_bytes()));
+        Self { text, sha1 }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _never_fails = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The functions that `main` calls, each a name for the only algorithm's, or a choice by the row's algorithm. Algorithms that do
+/// not have one (only the leaky bucket delays) give 0; where none has it, the name is nil.
+fn dispatch(shape: Shape) -> String {
+    let mut text = String::new();
+    for (name, parameters) in DISPATCHED {
+        let has = |twin: &Twin| {
+            let defined = format!("{}_{name}", twin.prefix);
+            twin.files.iter().any(|file| {
+                file.contains(&format!("\nlocal function {defined}(")) || file.contains(&format!("\nlocal {defined} ="))
+            })
+        };
+        let with: Vec<(usize, &Twin)> = shape.twins().filter(|(_, twin)| has(twin)).collect();
+        let _never_fails = match with.as_slice() {
+            [] => writeln!(text, "local {name}"),
+            [(_, twin)] if shape.twins().count() == 1 => writeln!(text, "local {name} = {}_{name}", twin.prefix),
+            with => {
+                let choices = with.iter().fold(String::new(), |mut choices, (index, twin)| {
+                    let prefix = twin.prefix;
+                    let _never_fails = writeln!(
+                        choices,
+                        "  if algorithm == {index} then\n    return {prefix}_{name}({parameters})\n  end"
+                    );
+                    choices
+                });
+                writeln!(text, "local function {name}({parameters}, algorithm)\n{choices}  return 0\nend")
+            }
+        };
+    }
+    text
+}
+
+/// Something that a file defines at its left margin, up to the next.
+struct Definition {
+    names: Vec<String>,
+    /// The values of constants, which are written in where they are used. A constant's name has no small letter.
+    constants: Vec<String>,
+    text: String,
+}
+
+fn without_comments(text: &str) -> String {
+    text.lines().filter(|line| !line.is_empty() && !line.trim_start().starts_with("--")).fold(
+        String::new(),
+        |mut kept, line| {
+            kept.push_str(line.trim_start());
+            kept.push('\n');
+            kept
+        },
+    )
+}
+
+fn definitions(file: &str) -> Vec<Definition> {
+    let mut found: Vec<String> = Vec::new();
+    for line in file.lines().filter(|line| !line.is_empty() && !line.trim_start().starts_with("--")) {
+        match found.last_mut() {
+            Some(last) if !line.starts_with("local ") => {
+                last.push('\n');
+                last.push_str(line);
+            }
+            _ => found.push(line.to_owned()),
+        }
+    }
+    found.into_iter().map(Definition::read).collect()
+}
+
+impl Definition {
+    fn read(text: String) -> Self {
+        let declared = text.strip_prefix("local ").unwrap_or_default();
+        if let Some(function) = declared.strip_prefix("function ") {
+            let name = function.split('(').next().unwrap_or_default();
+            return Self { names: vec![name.to_owned()], constants: Vec::new(), text };
+        }
+        let (names, values) = declared.split_once('=').unwrap_or((declared, ""));
+        let list = |text: &str| text.split(',').map(|part| part.trim().to_owned()).collect::<Vec<String>>();
+        let names = list(names);
+        let is_constant = names.iter().all(|name| !name.contains(|letter: char| letter.is_lowercase()));
+        let constants = if is_constant { list(values) } else { Vec::new() };
+        Self { names, constants, text }
+    }
+}
+
+impl Definition {
+    /// What runs by itself and needs no reason to be kept.
+    fn of_main(self) -> Self {
+        if self.constants.is_empty() { Self { names: Vec::new(), ..self } } else { self }
+    }
+}
+
+/// Words of a Lua text, and what stands between them.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let end = rest.find(|letter: char| is_word(letter) != is_word(first)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        rest = after;
+        Some(word)
+    })
+}
+
+/// Joins the definitions without a name and what they refer to, directly or not; the others are left out.
+fn reached(definitions: Vec<Definition>) -> String {
+    let mut kept: Vec<String> = Vec::new();
+    for definition in definitions.into_iter().rev() {
+        let wanted = |name: &String| kept.iter().any(|text| words(text).any(|word| word == name));
+        if !definition.names.is_empty() && !definition.names.iter().any(wanted) {
+            continue;
+        }
+        if definition.constants.is_empty() {
+            kept.push(without_comments(&definition.text));
+            continue;
+        }
+        // A name may be defined again by another file, to the same value.
+        for (name, value) in definition.names.iter().zip(&definition.constants) {
+            for text in &mut kept {
+                *text = words(text).map(|word| if word == name { format!("({value})") } else { word.to_owned() }).collect();
+            }
+        }
+    }
+    kept.reverse();
+    kept.concat()
+}
+
+/// The number by which a group's value names a counter of that identity: 53 bits of its SHA-256, never 0. A group has a
+/// handful of counters, and no client chooses an identity.
+pub fn record_id(identity: &str) -> u64 {
+    let digest = Sha256::digest(identity.as_bytes());
+    let head = digest.iter().take(8).fold(0u64, |head, byte| head << 8 | u64::from(*byte));
+    (head >> 11).max(1)
+}
+
+/// Where a counter is among the keys of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Index of its key, counted from 0: the groups' strings first, then a sorted set for each log.
+    pub key: usize,
+    /// Its id in the group, by [`record_id`]; of no meaning for a log.
+    pub record: u64,
+}
+
+/// `ARGV[1]` of `acquire.lua`, appended to `into`. `clock` is for tests: absent, the decision is at the time of Redis.
+/// `groups` is how many of the keys are strings; `places` has one entry for each charge, at most [`MAX_CHARGES`].
+pub fn write_charges(
+    into: &mut Vec<u8>,
+    clock: Option<Timestamp>,
+    groups: usize,
+    charges: &[Charge<'_>],
+    places: &[Place],
+) {
+    debug_assert!(charges.len() == places.len() && charges.len() <= MAX_CHARGES, "one place for each charge");
+    write_head(into, clock, groups, charges.len());
+    for (index, (charge, place)) in charges.iter().zip(places).enumerate() {
+        let same = places[..index].iter().rposition(|earlier| earlier == place).map_or(0, |earlier| earlier + 1);
+        let (algorithm, quota) = (charge.meter.algorithm, &charge.meter.quota);
+        let cost = charge.cost.clamp(0, MAX_COST);
+        write_row(into, quota, [cost, i64::from(charge.enforced)], algorithm, *place, same);
+    }
+}
+
+/// `ARGV[1]` of `settle.lua`, appended to `into`; as [`write_charges`].
+pub fn write_corrections(
+    into: &mut Vec<u8>,
+    clock: Option<Timestamp>,
+    groups: usize,
+    corrections: &[Correction<'_>],
+    places: &[Place],
+) {
+    debug_assert!(corrections.len() == places.len() && corrections.len() <= MAX_CHARGES, "one place for each");
+    write_head(into, clock, groups, corrections.len());
+    for (correction, place) in corrections.iter().zip(places).filter(|(correction, _)| correction.delta != 0) {
+        let (algorithm, quota) = (correction.meter.algorithm, &correction.meter.quota);
+        let delta = correction.delta.clamp(-MAX_COST, MAX_COST);
+        write_row(into, quota, [delta, correction.at.0], algorithm, *place, 0);
+    }
+}
+
+fn write_head(into: &mut Vec<u8>, clock: Option<Timestamp>, groups: usize, rows: usize) {
+    into.reserve((HEAD + rows * ROW) * size_of::<f64>());
+    push(into, clock.map_or(0, |clock| clock.0));
+    push(into, groups as i64);
+}
+
+/// One row; `own` is what a charge and a correction have of their own.
+fn write_row(
+    into: &mut Vec<u8>,
+    quota: &Quota,
+    own: [i64; 2],
+    algorithm: &dyn Algorithm,
+    place: Place,
+    same: usize,
+) {
+    let window = match quota.window {
+        Window::Span(Millis(span)) => span,
+        Window::Month => -1,
+        Window::Year => -2,
+    };
+    let of_quota = [quota.count, window, quota.capacity, quota.max_wait.map_or(-1, |max_wait| max_wait.0.min(MAX_COST))];
+    let of_place = [twin_index(algorithm), place.key + 1, place.record as usize, same].map(|number| number as i64);
+    for number in of_quota.into_iter().chain(own).chain(of_place) {
+        push(into, number);
+    }
+}
+
+fn push(into: &mut Vec<u8>, number: i64) {
+    debug_assert!(number.unsigned_abs() <= 1 << 53, "a double holds it");
+    into.extend_from_slice(&(number as f64).to_le_bytes());
+}
+
+/// A reply that no script of ours gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the reply of a script is not understood")]
+pub struct Misread;
+
+/// What `acquire.lua` answered.
+#[derive(Debug)]
+pub struct Acquired {
+    pub outcome: Outcome,
+    /// Keys whose value was of another type or format and that were replaced.
+    pub replaced: u64,
+}
+
+/// Reads the reply of `acquire.lua` to that many charges.
+pub fn read_acquired(reply: &[u8], charges: usize) -> Result<Acquired, Misread> {
+    let mut numbers = Numbers::new(reply, REPLY_HEAD + charges * READING)?;
+    let admitted = numbers.within(0, 1)? == 1;
+    let at = Timestamp(numbers.within(-MAX_COST, MAX_COST)?);
+    let delay = Millis(numbers.within(0, MAX_COST)?);
+    let replaced = numbers.within(0, i64::MAX)?.unsigned_abs();
+    let reading = |_| {
+        let remaining = numbers.within(0, MAX_COST)?;
+        let wait = match numbers.within(-1, MAX_COST)? {
+            -1 => Wait::Never,
+            0 => Wait::Now,
+            span => Wait::After(Millis(span)),
+        };
+        Ok(Reading { remaining, wait, reset: Millis(numbers.within(-MAX_COST, MAX_COST)?) })
+    };
+    let readings = (0..charges).map(reading).collect::<Result<_, Misread>>()?;
+    Ok(Acquired { outcome: Outcome { admitted, at, delay, readings }, replaced })
+}
+
+/// What `settle.lua` answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// The instant of the settlement, by the clock of Redis.
+    pub at: Timestamp,
+    /// As in [`Acquired`].
+    pub replaced: u64,
+}
+
+/// Reads the reply of `settle.lua`.
+pub fn read_settled(reply: &[u8]) -> Result<Settled, Misread> {
+    let mut numbers = Numbers::new(reply, 2)?;
+    let at = Timestamp(numbers.within(-MAX_COST, MAX_COST)?);
+    Ok(Settled { at, replaced: numbers.within(0, i64::MAX)?.unsigned_abs() })
+}
+
+/// The doubles of a reply, as the whole numbers they are.
+struct Numbers<'a>(std::slice::ChunksExact<'a, u8>);
+
+impl<'a> Numbers<'a> {
+    fn new(reply: &'a [u8], expected: usize) -> Result<Self, Misread> {
+        if reply.len() == expected * size_of::<f64>() { Ok(Self(reply.chunks_exact(size_of::<f64>()))) } else { Err(Misread) }
+    }
+
+    fn within(&mut self, least: i64, most: i64) -> Result<i64, Misread> {
+        let bytes = self.0.next().ok_or(Misread)?.try_into().map_err(|_| Misread)?;
+        let double = f64::from_le_bytes(bytes);
+        if double.fract() != 0.0 || double.abs() > EXACT {
+            return Err(Misread);
+        }
+        let number = double as i64;
+        if (least..=most).contains(&number) { Ok(number) } else { Err(Misread) }
+    }
+}
+
+const _: () = assert!(TWINS.len() < SHAPE_BITS, "an algorithm has a bit in a shape");
