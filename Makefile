@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 PACKAGES_BUILD := cmake:cmake g++:g++ make:make
-PACKAGES_TEST := curl:curl python3:python3 node:nodejs
+PACKAGES_TEST := curl:curl python3:python3 node:nodejs redis-server:redis-server
 
 .PHONY: demo test format lint unit packages-build packages-test bench
 

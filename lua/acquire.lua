@@ -12,7 +12,8 @@
 local COST, ENFORCED, ALGORITHM, KEY, ID, SAME = 5, 6, 7, 8, 9, 10
 -- A row is reused: once read, these hold what is found out.
 local WAIT, PLACE, ASKED, VIEW = 6, 9, 10, 11
-local ROW_DOUBLES = 10
+-- Of a reply to up to eight charges, or the beginning of it.
+local REPLY_FORMAT = '<dddddddddddddddddddddddddddd'
 
 local call = redis.call
 local arguments = ARGV[1]
@@ -24,11 +25,15 @@ if clock == 0 then
   now = time[1] * 1000 + (micros - micros % 1000) / 1000
 end
 
-local values
+local values = {}
 if groups == 1 then
-  values = { redis.pcall('GET', KEYS[1]) }
+  values[1] = records_of(redis.pcall('GET', KEYS[1]))
 elseif groups > 1 then
   values = call('MGET', unpack(KEYS, 1, groups))
+  for group = 1, groups do
+    -- MGET shows a key of another type as absent.
+    values[group] = records_of(values[group] or redis.pcall('GET', KEYS[group]))
+  end
 end
 
 local rows = { false, false, false, false }
@@ -51,22 +56,16 @@ while position < size do
   else
     if key ~= last_key then
       cells, last_key, expected = values[key], key, 3
-      if type(cells) ~= 'table' or cells.err then
-        if not cells and groups > 1 then
-          -- MGET shows a key of another type as absent.
-          cells = redis.pcall('GET', KEYS[key])
-        end
-        cells = records_of(cells)
-        values[key] = cells
-      end
     end
-    local place = records_find(cells, p[ID], expected)
+    local id, place = p[ID], expected
+    if cells[place] ~= id then
+      place = records_find(cells, id)
+    end
     local a, b, c = cells[place + 1], cells[place + 2], cells[place + 3]
-    if not a or not records_sound(a, b, c) then
-      if not a then
-        cells[place], cells[place + 4] = p[ID], now
-        cells[place + 1], cells[place + 2], cells[place + 3] = 0, 0, 0
-      end
+    if not a then
+      a, b, c = 0, 0, 0
+      cells[place], cells[place + 1], cells[place + 2], cells[place + 3], cells[place + 4] = id, a, b, c, now
+    elseif a % 1 ~= 0 or b % 1 ~= 0 or c % 1 ~= 0 then
       a, b, c = 0, 0, 0
     end
     p[PLACE], expected = place, place + 5
@@ -122,6 +121,12 @@ else
   held = 0
 end
 
+if charges == 1 then
+  local p = rows[1]
+  local v, algorithm = p[VIEW], p[ALGORITHM]
+  return struct.pack('<ddddddd', admitted, now, held, replaced,
+    remaining(p, v, now, algorithm), p[WAIT], reset(p, v, now, algorithm))
+end
 local reply = { admitted, now, held, replaced, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 for index = 1, charges do
   local p = rows[index]
@@ -129,4 +134,5 @@ for index = 1, charges do
   reply[place], reply[place + 1], reply[place + 2] =
     remaining(p, v, now, algorithm), p[WAIT], reset(p, v, now, algorithm)
 end
-return struct.pack('<dddd' .. string.rep('ddd', charges), unpack(reply))
+local format = charges > 8 and '<dddd' .. string.rep('ddd', charges) or string.sub(REPLY_FORMAT, 1, 5 + 3 * charges)
+return struct.pack(format, unpack(reply))

@@ -9,17 +9,6 @@
 local EXACT = 2^53
 local DEKKER_SPLIT = 2^27 + 1
 
--- What rounding took from `a * b` to make it `product`.
-local function lost_in(product, a, b)
-  local scaled = DEKKER_SPLIT * a
-  local a_high = scaled - (scaled - a)
-  local a_low = a - a_high
-  scaled = DEKKER_SPLIT * b
-  local b_high = scaled - (scaled - b)
-  local b_low = b - b_high
-  return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-end
-
 -- (a * b + c) / divisor, rounded down, and the remainder. `a` and `divisor` are below 2^53, `b` and `c` below 2^45, none is
 -- negative, `divisor` is positive; a divisor above 1e15 is only ever asked for quotients below 2^45. A quotient of 2^53
 -- or more comes out as some number not below 2^53: more than any counter or span holds.
@@ -33,6 +22,16 @@ local function mul_div(a, b, c, divisor)
   local quotient = product / divisor
   if quotient >= EXACT then
     return quotient, 0
+  end
+  -- What rounding took from `x * y` to make it `rounded`. Defined in here because it is seldom needed.
+  local function lost_in(rounded, x, y)
+    local scaled = DEKKER_SPLIT * x
+    local x_high = scaled - (scaled - x)
+    local x_low = x - x_high
+    scaled = DEKKER_SPLIT * y
+    local y_high = scaled - (scaled - y)
+    local y_low = y - y_high
+    return ((x_high * y_high - rounded) + x_high * y_low + x_low * y_high) + x_low * y_low
   end
   quotient = quotient - quotient % 1
   product = a * b

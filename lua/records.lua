@@ -6,6 +6,8 @@
 
 -- Says format and version; another version of this program that packs differently must change it.
 local MARK = 21505
+-- Of a value of up to eight records, or the beginning of it.
+local RECORDS_FORMAT = '<Hdddddddddddddddddddddddddddddddddddddddddd'
 -- In the place of MARK, in memory only: something is to be written; the value was no group.
 local CHANGED = 0
 local BROKEN = 1
@@ -18,14 +20,6 @@ local MAX_RECORDS = 1000
 local SLACK_MS = 900
 local MAX_SPAN_MS = 2^52
 
--- The format of so many records.
-local function records_format(records)
-  if records > 8 then
-    return '<Hd' .. string.rep('ddddd', records)
-  end
-  return string.sub('<Hdddddddddddddddddddddddddddddddddddddddddd', 1, 3 + 5 * records)
-end
-
 -- The numbers in a value: what GET or MGET gave, false where nothing was.
 local function records_of(value)
   if not value then
@@ -36,7 +30,8 @@ local function records_of(value)
   if records < 1 or records % 1 ~= 0 or records > MAX_RECORDS then
     return { BROKEN, 0 }
   end
-  local cells = { struct.unpack(records_format(records), value) }
+  local format = records > 8 and '<Hd' .. string.rep('ddddd', records) or string.sub(RECORDS_FORMAT, 1, 3 + 5 * records)
+  local cells = { struct.unpack(format, value) }
   if cells[1] ~= MARK then
     return { BROKEN, 0 }
   end
@@ -44,24 +39,15 @@ local function records_of(value)
   return cells
 end
 
--- The place of a record; that after the last one if it is not there. `place` is where it would be if the records stood
--- in the order in which they are asked for.
-local function records_find(cells, id, place)
-  if cells[place] == id then
-    return place
-  end
-  place = 3
+-- The place of a record; that after the last one if it is not there.
+local function records_find(cells, id)
+  local place = 3
   local record = cells[place]
   while record and record ~= id do
     place = place + 5
     record = cells[place]
   end
   return place
-end
-
--- Whether the three numbers of a record can be a state at all.
-local function records_sound(a, b, c)
-  return a % 1 == 0 and b % 1 == 0 and c % 1 == 0
 end
 
 -- Writes a group back without what equals fresh counters by now. `lasting`: the time to live runs by the clock of `now`.
@@ -89,9 +75,10 @@ local function records_write(key, cells, now, lasting)
     return
   end
   cells[1] = MARK
-  local ends = cells[2]
-  if lasting and ends >= longest and ends <= longest + SLACK_MS then
-    redis.call('SET', key, struct.pack(records_format((last - 2) / 5), unpack(cells)), 'KEEPTTL')
+  local records = (last - 2) / 5
+  local format = records > 8 and '<Hd' .. string.rep('ddddd', records) or string.sub(RECORDS_FORMAT, 1, 3 + 5 * records)
+  if lasting and cells[2] >= longest and cells[2] <= longest + SLACK_MS then
+    redis.call('SET', key, struct.pack(format, unpack(cells)), 'KEEPTTL')
     return
   end
   local ttl = longest - now
@@ -100,5 +87,5 @@ local function records_write(key, cells, now, lasting)
   end
   ttl = ttl - ttl % 1 + SLACK_MS
   cells[2] = now + ttl
-  redis.call('SET', key, struct.pack(records_format((last - 2) / 5), unpack(cells)), 'PX', ttl)
+  redis.call('SET', key, struct.pack(format, unpack(cells)), 'PX', ttl)
 end

@@ -40,12 +40,12 @@ local function settle_log(p, key)
 end
 
 local function settle_record(p, cells)
-  local place = records_find(cells, p[ID], 3)
+  local place = records_find(cells, p[ID])
   local a, b, c = cells[place + 1], cells[place + 2], cells[place + 3]
   if not a and p[DELTA] < 0 then
     return
   end
-  if not a or not records_sound(a, b, c) then
+  if not a or a % 1 ~= 0 or b % 1 ~= 0 or c % 1 ~= 0 then
     a, b, c = 0, 0, 0
   end
   if cells[1] == BROKEN then

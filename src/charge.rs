@@ -45,6 +45,15 @@ pub struct Meter {
     pub local: Option<Box<Meter>>,
 }
 
+impl Meter {
+    /// A meter that stands alone: its name is its identity and its owner's, and nothing takes its place when a store fails.
+    pub fn alone(identity: &str, algorithm: &'static dyn Algorithm, quota: Quota) -> Self {
+        let identity: Box<str> = identity.into();
+        let (name, owner) = (identity.clone(), identity.clone());
+        Self { identity, name, owner, algorithm, quota, on_error: OnError::Local, local: None }
+    }
+}
+
 /// One value that splits a limit into counters. Parts are tagged by kind, so that an address, a consumer or a header of
 /// the same text never share a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]

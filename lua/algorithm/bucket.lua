@@ -10,14 +10,15 @@ local HORIZON_MS = 2^43
 local MAX_HELD = 2^52
 local MAX_SPAN_MS = 2^52
 
--- The level as the state has it, at the instant of its last charge.
-local function bucket_stored(p, last, used, part)
+-- The level at `now`, or at the last charge if `now` is earlier: a clock that steps back drains nothing. Without `now`: as the
+-- state has it, at the instant of its last charge (`stored` of the twin).
+local function bucket_at(p, last, used, part, now)
   local window = p[2]
   if window < 0 then
     window = window == MONTH and MONTH_MS or YEAR_MS
   end
   if not (last >= -HORIZON_MS and last <= HORIZON_MS) then
-    return { last, 0, 0, window }
+    used, part = 0, 0
   end
   if not (used > 0) then
     used = 0
@@ -29,32 +30,26 @@ local function bucket_stored(p, last, used, part)
   elseif part >= window then
     part = window - 1
   end
+  if now then
+    if now > HORIZON_MS then
+      now = HORIZON_MS
+    elseif now < -HORIZON_MS then
+      now = -HORIZON_MS
+    end
+    if used == 0 and part == 0 then
+      last = now
+    elseif now > last then
+      local gone, rest = mul_div(now - last, p[1], 0, window)
+      last, used, part = now, used - gone, part - rest
+      if part < 0 then
+        used, part = used - 1, part + window
+      end
+      if used < 0 then
+        used, part = 0, 0
+      end
+    end
+  end
   return { last, used, part, window }
-end
-
--- The level at `now`, or at the last charge if `now` is earlier: a clock that steps back drains nothing.
-local function bucket_at(p, last, used, part, now)
-  local v = bucket_stored(p, last, used, part)
-  if now > HORIZON_MS then
-    now = HORIZON_MS
-  elseif now < -HORIZON_MS then
-    now = -HORIZON_MS
-  end
-  used, part = v[2], v[3]
-  if used == 0 and part == 0 then
-    v[1] = now
-  elseif now > last then
-    local gone, rest = mul_div(now - last, p[1], 0, v[4])
-    used, part = used - gone, part - rest
-    if part < 0 then
-      used, part = used - 1, part + v[4]
-    end
-    if used < 0 then
-      used, part = 0, 0
-    end
-    v[1], v[2], v[3] = now, used, part
-  end
-  return v
 end
 
 -- From `now`, how long until at most `units` are inside.
@@ -78,12 +73,6 @@ local function bucket_until_at_most(p, v, units, now)
     return 0
   end
   return span < MAX_SPAN_MS and span or MAX_SPAN_MS
-end
-
--- Adds cost.
-local function bucket_add(v, cost)
-  local used = v[2] + cost
-  v[2] = used < MAX_HELD and used or MAX_HELD
 end
 
 -- Adds cost, but not so that more than `limit` units are inside.

@@ -4,6 +4,8 @@
 -- State and view: see bucket.lua; the level is the backlog. For `p`, views and what the functions return, see
 -- lua/README.md.
 
+local MAX_HELD = 2^52
+
 local leaky_bucket_at = bucket_at
 
 -- From `now`, how long until a request would be held no longer than max_wait: each millisecond that passes takes one off
@@ -52,7 +54,8 @@ local function leaky_bucket_charge(p, v, now, cost, delay)
   if delay > 0 and delay > bucket_until_at_most(p, v, 0, now) then
     bucket_idle_until(v, now + delay)
   end
-  bucket_add(v, cost)
+  local used = v[2] + cost
+  v[2] = used < MAX_HELD and used or MAX_HELD
 end
 
 local function leaky_bucket_debit(p, last, used, part, now, at, cost)

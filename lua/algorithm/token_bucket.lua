@@ -4,6 +4,8 @@
 -- State and view: see bucket.lua; they count the tokens that are missing. For `p`, views and what the functions
 -- return, see lua/README.md.
 
+local MAX_HELD = 2^52
+
 local token_bucket_at = bucket_at
 
 local function token_bucket_remaining(p, v, _)
@@ -26,7 +28,8 @@ local function token_bucket_wait(p, v, now, cost)
 end
 
 local function token_bucket_charge(_, v, _, cost)
-  bucket_add(v, cost)
+  local used = v[2] + cost
+  v[2] = used < MAX_HELD and used or MAX_HELD
 end
 
 local function token_bucket_debit(p, last, used, part, now, at, cost)
@@ -40,7 +43,7 @@ local function token_bucket_refund(p, last, used, part, _, at, cost)
   if at > last then
     return { last, used, part }
   end
-  local v = bucket_stored(p, last, used, part)
+  local v = bucket_at(p, last, used, part)
   -- Between the charge and the last charge after it the bucket may have run dry any number of times. What would be left
   -- of this cost had it been alone is left for certain; giving back more could grant twice what has refilled already.
   bucket_remove(p, v, cost, last - at)

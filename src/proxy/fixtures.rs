@@ -30,7 +30,7 @@ pub fn bucket(algorithm: &str, name: &str, count: i64, window: Window, capacity:
         name: name.into(),
         layer: Layer::Key,
         text: LimitText::new(name, &quota, algorithm),
-        meter: Meter { identity: name.into(), algorithm, quota },
+        meter: Meter::alone(name, algorithm, quota),
         per: Vec::new(),
         counts: Counts::Cost,
         tiers: None,

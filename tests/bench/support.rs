@@ -28,9 +28,9 @@ impl Scene {
             max_wait: None,
         };
         let meters = [
-            Meter { identity: "per-ip".into(), algorithm: &SlidingWindow, quota: quota(1_000_000, 60) },
-            Meter { identity: "pro-burst".into(), algorithm: &TokenBucket, quota: quota(1_000_000, 60) },
-            Meter { identity: "export-day".into(), algorithm: &FixedWindow, quota: quota(1_000_000, 86_400) },
+            Meter::alone("per-ip", &SlidingWindow, quota(1_000_000, 60)),
+            Meter::alone("pro-burst", &TokenBucket, quota(1_000_000, 60)),
+            Meter::alone("export-day", &FixedWindow, quota(1_000_000, 86_400)),
         ];
         Self { meters, store: MemoryStore::new(8_000_000), now: 1_796_095_500_000, next: 0 }
     }

@@ -43,6 +43,7 @@ mod request_smuggling;
 mod retry_after;
 mod support;
 mod tidy;
+mod twins;
 mod units;
 mod websocket;
 mod window_math;

@@ -12,7 +12,7 @@ fn meter(identity: &str, algorithm: &'static dyn Algorithm, count: i64, window_m
     let quota =
         Quota { count: count * UNIT, window: Window::Span(Millis(window_ms)), capacity: count * UNIT, max_wait: None };
     algorithm.check(&quota).expect("a quota that the algorithm can serve");
-    Meter { identity: identity.into(), algorithm, quota }
+    Meter::alone(identity, algorithm, quota)
 }
 
 fn fixed(identity: &str, count: i64, window_ms: i64) -> Meter {

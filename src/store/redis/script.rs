@@ -160,8 +160,7 @@ pub struct Script {
 impl Script {
     /// The script for calls of this shape, joined once in the life of the process.
     pub fn of(purpose: Purpose, shape: Shape) -> &'static Self {
-        static SCRIPTS: [[OnceLock<Script>; 1 << SHAPE_BITS]; 2] =
-            [const { [const { OnceLock::new() }; 1 << SHAPE_BITS] }; 2];
+        static SCRIPTS: [[OnceLock<Script>; 1 << SHAPE_BITS]; 2] = [const { [const { OnceLock::new() }; 1 << SHAPE_BITS] }; 2];
         SCRIPTS[purpose as usize][usize::from(shape.0)].get_or_init(|| Self::join(purpose, shape))
     }
 
@@ -186,7 +185,7 @@ impl Script {
                 definition.text = "local frame = frame_of_span".to_owned();
             }
         }
-        definitions.push(Definition { names: Vec::new(), constants: Vec::new(), text: without_comments(main) });
+        definitions.extend(self::definitions(main).into_iter().map(Definition::of_main));
         let text = reached(definitions);
         let sha1 = hex(&Sha1::digest(text.as_bytes()));
         Self { text, sha1 }
@@ -280,6 +279,13 @@ impl Definition {
     }
 }
 
+impl Definition {
+    /// What runs by itself and needs no reason to be kept.
+    fn of_main(self) -> Self {
+        if self.constants.is_empty() { Self { names: Vec::new(), ..self } } else { self }
+    }
+}
+
 /// Words of a Lua text, and what stands between them.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
@@ -293,12 +299,12 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Joins what the last definition refers to, directly or not; the others are left out.
+/// Joins the definitions without a name and what they refer to, directly or not; the others are left out.
 fn reached(definitions: Vec<Definition>) -> String {
     let mut kept: Vec<String> = Vec::new();
     for definition in definitions.into_iter().rev() {
         let wanted = |name: &String| kept.iter().any(|text| words(text).any(|word| word == name));
-        if !kept.is_empty() && !definition.names.iter().any(wanted) {
+        if !definition.names.is_empty() && !definition.names.iter().any(wanted) {
             continue;
         }
         if definition.constants.is_empty() {
@@ -308,8 +314,7 @@ fn reached(definitions: Vec<Definition>) -> String {
         // A name may be defined again by another file, to the same value.
         for (name, value) in definition.names.iter().zip(&definition.constants) {
             for text in &mut kept {
-                *text =
-                    words(text).map(|word| if word == name { format!("({value})") } else { word.to_owned() }).collect();
+                *text = words(text).map(|word| if word == name { format!("({value})") } else { word.to_owned() }).collect();
             }
         }
     }
@@ -377,14 +382,20 @@ fn write_head(into: &mut Vec<u8>, clock: Option<Timestamp>, groups: usize, rows:
 }
 
 /// One row; `own` is what a charge and a correction have of their own.
-fn write_row(into: &mut Vec<u8>, quota: &Quota, own: [i64; 2], algorithm: &dyn Algorithm, place: Place, same: usize) {
+fn write_row(
+    into: &mut Vec<u8>,
+    quota: &Quota,
+    own: [i64; 2],
+    algorithm: &dyn Algorithm,
+    place: Place,
+    same: usize,
+) {
     let window = match quota.window {
         Window::Span(Millis(span)) => span,
         Window::Month => -1,
         Window::Year => -2,
     };
-    let of_quota =
-        [quota.count, window, quota.capacity, quota.max_wait.map_or(-1, |max_wait| max_wait.0.min(MAX_COST))];
+    let of_quota = [quota.count, window, quota.capacity, quota.max_wait.map_or(-1, |max_wait| max_wait.0.min(MAX_COST))];
     let of_place = [twin_index(algorithm), place.key + 1, place.record as usize, same].map(|number| number as i64);
     for number in of_quota.into_iter().chain(own).chain(of_place) {
         push(into, number);
@@ -450,11 +461,7 @@ struct Numbers<'a>(std::slice::ChunksExact<'a, u8>);
 
 impl<'a> Numbers<'a> {
     fn new(reply: &'a [u8], expected: usize) -> Result<Self, Misread> {
-        if reply.len() == expected * size_of::<f64>() {
-            Ok(Self(reply.chunks_exact(size_of::<f64>())))
-        } else {
-            Err(Misread)
-        }
+        if reply.len() == expected * size_of::<f64>() { Ok(Self(reply.chunks_exact(size_of::<f64>()))) } else { Err(Misread) }
     }
 
     fn within(&mut self, least: i64, most: i64) -> Result<i64, Misread> {

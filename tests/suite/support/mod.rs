@@ -10,6 +10,7 @@ pub mod http2;
 pub mod keys;
 pub mod metrics;
 pub mod program;
+pub mod redis;
 pub mod reply;
 mod self_test;
 pub mod upstream;
