@@ -15,7 +15,6 @@ mod forward;
 mod grpc;
 pub mod headers;
 mod hold;
-mod instant;
 mod members;
 mod observe;
 mod page;
