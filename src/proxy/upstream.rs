@@ -21,9 +21,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest order of turns; weights are scaled down to it.
 const MAX_TURNS: usize = 4096;
 
-/// The most retries that a configuration may ask for.
-pub const MAX_RETRIES: u32 = 10;
-
 /// One upstream, ready to be used.
 #[derive(Debug)]
 pub struct Upstream {
@@ -74,7 +71,7 @@ impl Upstream {
             connect_timeout: written.connect_timeout.to_duration(),
             read_timeout: written.read_timeout.to_duration(),
             write_timeout: written.write_timeout.to_duration(),
-            retries: written.retries.min(MAX_RETRIES),
+            retries: written.retries,
         }
     }
 
