@@ -10,6 +10,7 @@ use crate::config::{Problem, Severity};
 use crate::metrics::{CheckCounters, LimitCounters, Metrics, UNMATCHED};
 use crate::policy::{self, Policy};
 use arc_swap::ArcSwap;
+use http::HeaderValue;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -24,6 +25,8 @@ pub struct Snapshot {
     pub server: Server,
     pub style: Style,
     pub upstreams: Vec<Upstream>,
+    /// The name of each tier, as requests carry it upstream.
+    tier_headers: Vec<HeaderValue>,
     pages: Vec<ResponsePage>,
     /// By tier and route; where neither has its own the global page, which is the first.
     page_of: HashMap<(usize, Option<usize>), usize>,
@@ -42,6 +45,7 @@ impl Snapshot {
             generation,
             limit_counters: policy.limits.iter().map(|_| OnceLock::new()).collect(),
             check_counters: (0..policy.tiers.len() * (policy.routes.len() + 1)).map(|_| OnceLock::new()).collect(),
+            tier_headers: policy.tiers.iter().map(|tier| tier_header(&tier.name)).collect(),
             policy,
             server: config.server.clone(),
             style: Style::new(&config.headers),
@@ -56,6 +60,11 @@ impl Snapshot {
     pub fn page(&self, tier: usize, route: Option<usize>) -> &ResponsePage {
         let page = self.page_of.get(&(tier, route)).or_else(|| self.page_of.get(&(tier, None)));
         &self.pages[page.copied().unwrap_or(0)]
+    }
+
+    /// The tier's name as a header value.
+    pub fn tier_header(&self, tier: usize) -> &HeaderValue {
+        &self.tier_headers[tier]
     }
 
     /// The route's label.
@@ -73,6 +82,10 @@ impl Snapshot {
         self.check_counters[tier * (self.policy.routes.len() + 1) + column]
             .get_or_init(|| metrics.check_counters(&self.policy.tiers[tier].name, self.route_name(route)))
     }
+}
+
+fn tier_header(name: &str) -> HeaderValue {
+    HeaderValue::from_str(name).expect("the configuration allows letters, digits and `_.-` in a tier's name")
 }
 
 type PageIndex = HashMap<(usize, Option<usize>), usize>;
