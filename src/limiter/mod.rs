@@ -2,28 +2,30 @@
 //!
 //! There is one call of the store for each request, whatever the number of limits. A decision keeps indices into its
 //! policy, not references, so that it can outlive the request's header; [`Decision::verdict`] joins the two again.
-//! Replaying and explaining use this same code with recorded or made-up times.
+//! Nothing here reads a clock or knows HTTP, so a decision can be made again from recorded facts.
 
 pub mod assess;
 pub mod rejection;
 pub mod verdict;
 
 use crate::algorithm::{Algorithm, LeakyBucket, Units, Wait};
-use crate::charge::Reading;
-use crate::charge::{Correction, Parts};
+use crate::charge::{Correction, INLINE_CHARGES, Outcome, Part, Parts, Reading};
 use crate::config::model::Mode;
-use crate::policy::Policy;
 use crate::policy::facts::{Draw, Facts};
+use crate::policy::{Policy, Selection};
 use crate::store::{Store, StoreError};
 use crate::time::{Millis, Timestamp};
 use rejection::Rejection;
 use smallvec::SmallVec;
 use verdict::{LimitStatus, Verdict};
 
+#[cfg(test)]
+mod tests;
+
 /// What was decided for one request, as plain data.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    entries: SmallVec<[Entry; 6]>,
+    entries: SmallVec<[Entry; INLINE_CHARGES]>,
     pub admitted: bool,
     /// The store's instant.
     pub at: Timestamp,
@@ -53,7 +55,7 @@ pub struct Receipt {
     pub at: Timestamp,
     /// How long it is held.
     pub delay: Millis,
-    pub taken: SmallVec<[Taken; 6]>,
+    pub taken: SmallVec<[Taken; INLINE_CHARGES]>,
 }
 
 impl Receipt {
@@ -126,14 +128,18 @@ impl Decision {
         }
     }
 
+    /// Whether the request was admitted and has to wait for its turn.
+    fn is_held(&self) -> bool {
+        self.admitted && self.delay > Millis(0)
+    }
+
     /// Whether no limit applied.
     pub fn is_unlimited(&self) -> bool {
         self.entries.is_empty()
     }
 }
 
-/// Decides one request: one call of the store. With `keep_receipt` the counters that were charged are told too,
-/// should the request be held.
+/// Decides one request: one call of the store. A request that is to be held comes with the receipt of what it took.
 pub async fn decide(
     policy: &Policy,
     facts: &Facts<'_>,
@@ -153,22 +159,18 @@ pub async fn decide(
         entries.map(|((limit, charge), reading)| Entry { limit: *limit, cost: charge.cost, reading: *reading });
     let decision =
         Decision { entries: entries.collect(), admitted: outcome.admitted, at: outcome.at, delay: outcome.delay };
-    let held = outcome.admitted && outcome.delay > Millis(0);
-    let receipt = held.then(|| Receipt {
-        at: outcome.at,
-        delay: outcome.delay,
-        taken: selection
-            .limits
-            .iter()
-            .zip(&selection.charges)
-            .zip(&outcome.readings)
-            .filter(|((_, charge), reading)| charge.cost > 0 && (charge.enforced || reading.wait == Wait::Now))
-            .map(|((limit, charge), _)| Taken {
-                limit: *limit,
-                parts: charge.parts.iter().map(crate::charge::Part::to_static).collect(),
-                cost: charge.cost,
-            })
-            .collect(),
-    });
+    let receipt = decision.is_held().then(|| receipt(&selection, &outcome));
     Ok((decision, receipt))
+}
+
+/// What an admitted request took: every charge but those of shadow limits that it did not fit.
+fn receipt(selection: &Selection<'_>, outcome: &Outcome) -> Receipt {
+    let asked = selection.limits.iter().zip(&selection.charges).zip(&outcome.readings);
+    let taken = asked.filter(|((_, charge), reading)| charge.cost > 0 && reading.wait == Wait::Now);
+    let taken = taken.map(|((limit, charge), _)| Taken {
+        limit: *limit,
+        parts: charge.parts.iter().map(Part::to_static).collect(),
+        cost: charge.cost,
+    });
+    Receipt { at: outcome.at, delay: outcome.delay, taken: taken.collect() }
 }

@@ -15,7 +15,6 @@ mod forward;
 mod grpc;
 pub mod headers;
 mod hold;
-mod instant;
 mod members;
 mod observe;
 mod page;
@@ -32,7 +31,6 @@ use crate::limiter::rejection::Rejection;
 use crate::limiter::{Receipt, decide};
 use crate::metrics::Metrics;
 use crate::store::Store;
-use crate::store::memory::MemoryStore;
 use crate::time::{Clock, Stopwatch};
 use access_log::AccessLog;
 use async_trait::async_trait;
@@ -52,7 +50,7 @@ use std::sync::Arc;
 /// The gateway as Pingora sees it.
 pub struct Gate {
     pub live: Arc<Live>,
-    pub store: Arc<MemoryStore>,
+    pub store: Arc<dyn Store>,
     pub clock: Clock,
     pub metrics: Arc<Metrics>,
     pub access_log: Arc<AccessLog>,
@@ -194,7 +192,7 @@ impl ProxyHttp for Gate {
     async fn upstream_peer(&self, _session: &mut Session, context: &mut Context) -> Result<Box<HttpPeer>> {
         let timeout = context.route.and_then(|route| context.snapshot.policy.routes[route].timeout);
         let chosen = context.upstream().and_then(|upstream| upstream.peer(timeout));
-        let Some((peer, server)) = chosen.map(|(peer, server)| (peer, server.to_owned())) else {
+        let Some((peer, server)) = chosen else {
             return Err(Error::explain(ErrorType::ConnectNoRoute, "the upstream has no server").into_up());
         };
         context.tries += 1;

@@ -6,7 +6,7 @@
 //! file only keeps the appointments. It never holds more than `max_parked` requests.
 
 use crate::algorithm::exact::mul_div_floor;
-use crate::charge::{Meter, Part};
+use crate::charge::{Meter, Part, write_name};
 use crate::time::{Millis, Timestamp};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -111,30 +111,11 @@ pub fn span_of(meter: &Meter, cost: i64) -> Millis {
     Millis(mul_div_floor(cost, meter.quota.window.nominal().0, meter.quota.count))
 }
 
-/// A bucket's identity as bytes: its meter and parts, each with its length, so that no two buckets share one.
+/// The name of a bucket as bytes; no two buckets share one.
 pub fn bucket(meter: &Meter, parts: &[Part<'_>]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(64);
-    let mut push = |tag: u8, value: &[u8]| {
-        bytes.push(tag);
-        bytes.extend_from_slice(&value.len().to_le_bytes());
-        bytes.extend_from_slice(value);
-    };
-    push(0, meter.identity.as_bytes());
-    for part in parts {
-        match part {
-            Part::Address(std::net::IpAddr::V4(address)) => push(1, &address.octets()),
-            Part::Address(std::net::IpAddr::V6(address)) => push(2, &address.octets()),
-            Part::Named(kind, value) => {
-                push(3, kind.as_bytes());
-                push(4, value);
-            }
-            Part::Owned(kind, value) => {
-                push(3, kind.as_bytes());
-                push(4, value);
-            }
-        }
-    }
-    bytes
+    let mut name = Vec::with_capacity(64);
+    write_name(&meter.identity, parts, |bytes| name.extend_from_slice(bytes));
+    name
 }
 
 #[cfg(test)]
