@@ -59,34 +59,28 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// The corrections that give everything back, but for the places in queues when there are several: see
-    /// [`Receipt::moves_up`].
-    pub fn refund<'a>(&'a self, policy: &'a Policy) -> Vec<Correction<'a>> {
+    /// The corrections that give everything back; without `places`, all but the places in queues.
+    pub fn refund<'a>(&'a self, policy: &'a Policy, places: bool) -> Vec<Correction<'a>> {
         let correction = |taken: &'a Taken| Correction {
             meter: &policy.limits[taken.limit].meter,
             parts: taken.parts.iter().cloned().collect(),
             at: self.at,
             delta: -taken.cost,
         };
-        let moves_up = self.moves_up(policy);
-        let given_back = self.taken.iter().filter(|taken| moves_up || !is_leaky(policy, taken.limit));
+        let given_back = self.taken.iter().filter(|taken| places || !holds(policy, taken.limit));
         given_back.map(correction).collect()
     }
 
-    /// What was taken from leaky buckets.
+    /// What was taken from the buckets that hold the request.
     pub fn queues<'a>(&'a self, policy: &'a Policy) -> impl Iterator<Item = &'a Taken> {
-        self.taken.iter().filter(|taken| is_leaky(policy, taken.limit))
-    }
-
-    /// Whether those behind a leaver move up: only when it stood in one queue. With several, what is right for one
-    /// may be too early for another, so its places stay taken.
-    pub fn moves_up(&self, policy: &Policy) -> bool {
-        self.queues(policy).nth(1).is_none()
+        self.taken.iter().filter(|taken| holds(policy, taken.limit))
     }
 }
 
-fn is_leaky(policy: &Policy, limit: usize) -> bool {
-    policy.limits[limit].meter.algorithm.name() == LeakyBucket.name()
+/// Whether a limit holds requests until their turn. One in shadow mode only counts them.
+fn holds(policy: &Policy, limit: usize) -> bool {
+    let limit = &policy.limits[limit];
+    limit.mode == Mode::Enforce && limit.meter.algorithm.name() == LeakyBucket.name()
 }
 
 impl Decision {
@@ -121,8 +115,7 @@ impl Decision {
         self.admitted = false;
         let wait = Millis(self.delay.0.max(1000));
         for entry in &mut self.entries {
-            let limit = &policy.limits[entry.limit];
-            if limit.mode == Mode::Enforce && is_leaky(policy, entry.limit) {
+            if holds(policy, entry.limit) {
                 entry.reading.wait = Wait::After(wait);
             }
         }

@@ -333,8 +333,7 @@ fn a_refund_gives_back_what_was_taken() {
     decided(&policy, &store, NOW);
     let before = decided(&policy, &store, NOW);
     let receipt = before.1.expect("held");
-    assert!(receipt.moves_up(&policy));
-    at_once(store.settle(NOW, &receipt.refund(&policy)).resolve()).expect("the memory store never fails");
+    at_once(store.settle(NOW, &receipt.refund(&policy, true)).resolve()).expect("the memory store never fails");
     let (again, _) = decided(&policy, &store, NOW);
     let remaining = |decision: &Decision| {
         decision.verdict(&policy).statuses.iter().map(|status| status.remaining).collect::<Vec<_>>()
@@ -343,15 +342,14 @@ fn a_refund_gives_back_what_was_taken() {
 }
 
 #[test]
-fn places_in_several_queues_are_not_given_back() {
+fn without_its_places_a_refund_gives_back_the_rest() {
     let other = "name = \"other\", rate = \"1/s\", algorithm = \"leaky_bucket\", queue = 5";
     let policy = limited(&["name = \"window\", rate = \"9/h\"", QUEUE, other]);
     let store = MemoryStore::new(10);
     decided(&policy, &store, NOW);
     let receipt = decided(&policy, &store, NOW).1.expect("held");
-    assert!(!receipt.moves_up(&policy));
     assert_eq!(receipt.queues(&policy).count(), 2);
-    let refunded: Vec<_> = receipt.refund(&policy).iter().map(|correction| correction.delta).collect();
+    let refunded: Vec<_> = receipt.refund(&policy, false).iter().map(|correction| correction.delta).collect();
     assert_eq!(refunded, [-UNIT], "the window alone");
 }
 
