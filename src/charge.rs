@@ -8,6 +8,7 @@ use crate::algorithm::{Algorithm, Quota, Units, Wait};
 use crate::time::{Millis, Timestamp};
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 /// Charges that fit without allocating; a request under more limits than this is served all the same.
 pub const INLINE_CHARGES: usize = 8;
@@ -59,7 +60,7 @@ impl Meter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
     /// An address prefix (see the client address rules); IPv4 and IPv6 are different kinds.
-    Address(std::net::IpAddr),
+    Address(IpAddr),
     /// A named value: the kind (`consumer`, `route`, `header:x-tenant`, …) and its bytes, whole.
     Named(&'a str, &'a [u8]),
     /// As `Named`, where the value had to be put together for this request or must outlive it.
@@ -88,6 +89,43 @@ impl Part<'_> {
 
 /// The values that pick one counter of a limit, in the order of the limit's `per`.
 pub type Parts<'a> = SmallVec<[Part<'a>; 2]>;
+
+/// Kinds of parts in a counter's name.
+mod tag {
+    pub(super) const NAMED: u8 = 1;
+    pub(super) const IPV4: u8 = 4;
+    pub(super) const IPV6: u8 = 6;
+}
+
+/// Feeds `write` the bytes that name the counter of a meter's `identity` and these parts, piece by piece.
+///
+/// Every text is preceded by its length and every part by its kind, so that no two counters have the same bytes,
+/// whatever a client puts into a part.
+pub fn write_name(identity: &str, parts: &[Part<'_>], mut write: impl FnMut(&[u8])) {
+    write(&identity.len().to_le_bytes());
+    write(identity.as_bytes());
+    for part in parts {
+        let (kind, value): (&str, &[u8]) = match part {
+            Part::Address(IpAddr::V4(address)) => {
+                write(&[tag::IPV4]);
+                write(&address.octets());
+                continue;
+            }
+            Part::Address(IpAddr::V6(address)) => {
+                write(&[tag::IPV6]);
+                write(&address.octets());
+                continue;
+            }
+            Part::Named(kind, value) => (kind, value),
+            Part::Owned(kind, value) => (kind, value),
+        };
+        write(&[tag::NAMED]);
+        for text in [kind.as_bytes(), value] {
+            write(&text.len().to_le_bytes());
+            write(text);
+        }
+    }
+}
 
 /// One counter and what to take from it.
 #[derive(Clone, Debug)]

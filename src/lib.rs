@@ -7,9 +7,10 @@
 //! [`policy`] which limits apply and puts them as [`charge`]s to the [`store`] in one call, which asks each limit's
 //! [`algorithm`]; [`proxy`] forwards, holds or answers.
 //!
-//! **Layers**, imports only downwards: 0 [`time`], [`metrics`] · 1 [`config`], [`request`], [`algorithm`] · 2 [`charge`] ·
-//! 3 [`policy`], [`store`] · 4 [`limiter`] · 5 [`proxy`], [`load`], [`reload`], [`admin`] · 6 [`server`], [`cli`]. Everything up to 4 is pure: no I/O, no
-//! clock, no Pingora; time comes in as a value. The tests hold this order.
+//! **Layers**, imports only downwards: 0 [`time`], [`metrics`] · 1 [`config`], [`request`], [`algorithm`] ·
+//! 2 [`charge`] · 3 [`policy`], [`store`] · 4 [`limiter`] · 5 [`proxy`], [`load`], [`reload`], [`admin`] ·
+//! 6 [`server`], [`cli`]. Everything up to 4 but a store's own I/O is pure: no clock, no Pingora; time comes in as a
+//! value. The tests hold this order.
 
 #![forbid(unsafe_code)]
 

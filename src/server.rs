@@ -5,6 +5,7 @@
 //! message, a drain ends as soon as nothing is open, and a connection that never finishes a header is closed.
 
 use crate::admin::{Admin, Health};
+use crate::config::MAX_RETRIES;
 use crate::config::model::{Config, OnStoreError, Redis};
 use crate::metrics::Metrics;
 use crate::proxy::access_log::AccessLog;
@@ -15,7 +16,7 @@ use crate::proxy::{Gate, serve_options};
 use crate::reload::Reloader;
 use crate::store::Store;
 use crate::store::fallback::Guarded;
-use crate::store::memory::MemoryStore;
+use crate::store::memory::{MemoryStore, SWEEP_BUDGET};
 use crate::store::redis::RedisStore;
 use crate::time::{Clock, Millis, Stopwatch};
 use pingora::proxy::http_proxy;
@@ -35,9 +36,8 @@ const LISTEN_BACKLOG: u32 = 4096;
 /// Idle connections kept to upstream servers, all together.
 const UPSTREAM_POOL_CONNECTIONS: usize = 1024;
 
-/// How often the memory store is swept, and how many counters at most each time.
+/// How often the memory store is swept: what [`SWEEP_BUDGET`] is made for.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
-const SWEEP_COUNTERS: usize = 10_000;
 
 /// How long a drain may take to notice that nothing is open any more.
 const DRAIN_POLL: Duration = Duration::from_millis(20);
@@ -169,7 +169,7 @@ fn pingora_conf(threads: usize) -> ServerConf {
     ServerConf {
         threads,
         upstream_keepalive_pool_size: UPSTREAM_POOL_CONNECTIONS,
-        max_retries: crate::proxy::upstream::MAX_RETRIES as usize + 1,
+        max_retries: MAX_RETRIES as usize + 1,
         ..ServerConf::default()
     }
 }
@@ -191,7 +191,7 @@ async fn sweep(store: Arc<MemoryStore>, clock: Clock, metrics: Arc<Metrics>) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     loop {
         ticks.tick().await;
-        store.sweep(clock.now(), SWEEP_COUNTERS);
+        store.sweep(clock.now(), SWEEP_BUDGET);
         metrics.store_holds(store.entries().unwrap_or_default(), store.evictions());
     }
 }

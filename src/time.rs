@@ -23,9 +23,9 @@ impl Millis {
         Self(seconds * 1000)
     }
 
-    /// Whole seconds, rounded up; a span that is not positive is 0.
+    /// Whole seconds, rounded up; a span that is not positive is 0. Defined for every span.
     pub const fn seconds_up(self) -> i64 {
-        if self.0 <= 0 { 0 } else { (self.0 + 999) / 1000 }
+        if self.0 <= 0 { 0 } else { (self.0 - 1) / 1000 + 1 }
     }
 
     /// For timers; a negative span is no wait.
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn seconds_are_rounded_up_and_never_negative() {
-        let vectors = [(-5, 0), (0, 0), (1, 1), (999, 1), (1000, 1), (1001, 2)];
+        let vectors = [(-5, 0), (0, 0), (1, 1), (999, 1), (1000, 1), (1001, 2), (i64::MAX, i64::MAX / 1000 + 1)];
         for (millis, seconds) in vectors {
             assert_eq!(Millis(millis).seconds_up(), seconds, "{millis} ms");
         }

@@ -9,6 +9,10 @@ use super::{HORIZON_MS, Window};
 use crate::time::{Millis, Timestamp};
 
 const DAY_MS: i64 = 86_400_000;
+const DAY_S: i64 = 86_400;
+/// 0000-01-01T00:00:00Z and 9999-12-31T23:59:59Z.
+const FIRST_SECOND: i64 = -62_167_219_200;
+const LAST_SECOND: i64 = 253_402_300_799;
 /// Days from 0000-03-01, where Hinnant's eras begin, to 1970-01-01.
 const EPOCH_SHIFT_DAYS: i64 = 719_468;
 const DAYS_PER_ERA: i64 = 146_097;
@@ -88,11 +92,12 @@ pub fn civil_from_days(days: i64) -> (i64, u32, u32) {
     (year, small(month), small(day))
 }
 
-/// An instant as RFC 3339 writes it, in whole seconds, rounded down: `2026-12-01T03:25:24Z`. Years outside 0 to 9999,
-/// which the standard does not know, keep their digits and sign.
+/// An instant as RFC 3339 writes it, in whole seconds, rounded down: `2026-12-01T03:25:24Z`. The standard has four
+/// digits for a year, so an instant outside the years 0 to 9999 is told as the nearest within.
 pub fn rfc3339(instant: Timestamp) -> String {
-    let (year, month, day) = civil_from_days(instant.0.div_euclid(DAY_MS));
-    let second = instant.0.rem_euclid(DAY_MS) / 1000;
+    let seconds = instant.seconds().clamp(FIRST_SECOND, LAST_SECOND);
+    let (year, month, day) = civil_from_days(seconds.div_euclid(DAY_S));
+    let second = seconds.rem_euclid(DAY_S);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
@@ -171,6 +176,12 @@ mod tests {
             (-1, "1969-12-31T23:59:59Z"),
             (1_796_095_524_999, "2026-12-01T03:25:24Z"),
             (date(2024, 2, 29) + 86_399_000, "2024-02-29T23:59:59Z"),
+            (date(2000, 3, 1) - 1, "2000-02-29T23:59:59Z"),
+            (date(2100, 3, 1), "2100-03-01T00:00:00Z"),
+            (date(0, 1, 1), "0000-01-01T00:00:00Z"),
+            (date(0, 1, 1) - 1, "0000-01-01T00:00:00Z"),
+            (date(10_000, 1, 1) - 1, "9999-12-31T23:59:59Z"),
+            (date(10_000, 1, 1), "9999-12-31T23:59:59Z"),
         ];
         for (instant, text) in vectors {
             assert_eq!(rfc3339(Timestamp(instant)), text);

@@ -3,6 +3,7 @@
 //! Only a time with an offset is an instant; a local one would mean something else on every host.
 
 use super::problem::Complaint;
+use crate::algorithm::calendar::days_from_civil;
 use crate::time::Timestamp;
 use toml::value::{Datetime, Offset};
 
@@ -20,20 +21,11 @@ pub(super) fn timestamp(datetime: Datetime) -> Result<Timestamp, Complaint> {
         Offset::Z => 0,
         Offset::Custom { minutes } => i64::from(minutes),
     };
-    let days = days_from_civil(i64::from(date.year), i64::from(date.month), i64::from(date.day));
+    let days = days_from_civil(i64::from(date.year), u32::from(date.month), u32::from(date.day));
     let seconds = i64::from(time.second.unwrap_or(0));
     let minutes = days * 1440 + i64::from(time.hour) * 60 + i64::from(time.minute) - offset_min;
     let millis = i64::from(time.nanosecond.unwrap_or(0) / 1_000_000);
     Ok(Timestamp((minutes * 60 + seconds) * 1000 + millis))
-}
-
-/// Days from 1970-01-01 to a date of the Gregorian calendar (Hinnant, "chrono-compatible low-level date algorithms").
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
 #[cfg(test)]

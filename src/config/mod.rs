@@ -42,6 +42,7 @@ use tree::{Reader, Table};
 
 pub use model::{Config, Located, Place};
 pub use problem::{Problem, Severity, Sources};
+pub use upstream::MAX_RETRIES;
 
 /// What came of reading a configuration.
 #[derive(Debug)]

@@ -191,6 +191,7 @@ pub struct Upstream {
     pub connect_timeout: Millis,
     pub read_timeout: Millis,
     pub write_timeout: Millis,
+    /// At most [`super::MAX_RETRIES`].
     pub retries: u32,
 }
 

@@ -4,7 +4,7 @@ use super::problem::{Complaint, quote};
 use http::HeaderName;
 
 /// Characters of a limit's, a tier's or an upstream's name.
-const MAX_NAME: usize = 64;
+pub const MAX_NAME: usize = 64;
 
 /// Characters of a consumer's name or of a key's id.
 const MAX_ID: usize = 128;
@@ -34,10 +34,8 @@ pub fn plain(text: &str) -> Result<String, Complaint> {
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
     is_valid.then(|| text.to_owned()).ok_or_else(|| {
-        Complaint::new(format!(
-            "a name has 1 to {MAX_NAME} of A-Z, a-z, 0-9, `_`, `.` and `-`, and begins with a letter or a digit; {} is none",
-            quote(text)
-        ))
+        let allowed = format!("1 to {MAX_NAME} of A-Z, a-z, 0-9, `_`, `.` and `-`");
+        Complaint::new(format!("a name has {allowed}, and begins with a letter or a digit; {} is none", quote(text)))
     })
 }
 

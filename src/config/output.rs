@@ -1,7 +1,7 @@
 //! `[headers]` and `[log]`: what clients and operators are told.
 
 use super::model::{AccessLog, Dialect, Headers, Log, LogFormat, Reset};
-use super::server::mistyped_word;
+use super::problem::{Problem, choices, nearest, quote};
 use super::tree::{Node, Reader, Table};
 use tracing::Level;
 
@@ -46,7 +46,20 @@ fn access(reader: &mut Reader<'_>, node: Node<'_>) -> Option<AccessLog> {
     match text.as_str() {
         "off" => Some(AccessLog::Off),
         "stdout" => Some(AccessLog::Stdout),
-        _ if mistyped_word(reader, node, &text, &["off", "stdout"]) => None,
-        _ => reader.path(node).map(|path| AccessLog::File(path.value)),
+        _ if text.contains(['/', '.']) => reader.path(node).map(|path| AccessLog::File(path.value)),
+        _ => {
+            reader.problem(no_target(node, &text));
+            None
+        }
+    }
+}
+
+fn no_target(node: Node<'_>, text: &str) -> Problem {
+    const WORDS: [&str; 2] = ["off", "stdout"];
+    let message = format!("`{}` must be {} or a file, not {}", node.key, choices(WORDS, quote), quote(text));
+    let problem = Problem::error(node.at, message);
+    match nearest(text, WORDS) {
+        Some(near) => problem.hint(format!("did you mean {}?", quote(near))),
+        None => problem.hint(format!("a file in this directory is {}", quote(&format!("./{text}")))),
     }
 }

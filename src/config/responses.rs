@@ -10,8 +10,6 @@ use http::{HeaderName, HeaderValue};
 const RESERVED: &[&str] = &[
     "connection",
     "keep-alive",
-    "proxy-connection",
-    "proxy-authenticate",
     "te",
     "trailer",
     "transfer-encoding",
@@ -29,7 +27,7 @@ const RESERVED: &[&str] = &[
 ];
 
 /// The same for whole families of fields.
-const RESERVED_PREFIXES: &[&str] = &["ratelimit", "x-ratelimit-", "grpc-", "access-control-"];
+const RESERVED_PREFIXES: &[&str] = &["ratelimit", "x-ratelimit-", "grpc-", "access-control-", "proxy-"];
 
 /// Fields that a response may get from here.
 const MAX_HEADERS: usize = 64;

@@ -2,11 +2,11 @@
 
 use super::file::{self, MAX_TOKEN_BYTES};
 use super::model::{Admin, Place, Secret, Server};
-use super::problem::{Complaint, Problem, nearest, quote};
+use super::problem::{Complaint, quote};
 use super::tree::{Node, Reader, Table};
 use crate::time::Millis;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The longest timeout and the longest drain: a week.
 pub(super) const MAX_TIMEOUT: Millis = Millis(7 * 86_400_000);
@@ -117,8 +117,10 @@ pub(super) fn read_admin(reader: &mut Reader<'_>, table: &mut Table<'_>) -> Admi
         None => default_address(reader, table, default),
     };
     let token_node = table.take("token_file");
-    let token = token_node.and_then(|node| token(reader, node));
-    let is_named = token_node.is_some_and(|node| node.described() != "the string \"\"");
+    let token_path = token_node.and_then(|node| reader.path(node));
+    // A text that comes to nothing, by a variable perhaps, names no file; another type was complained of already.
+    let is_named = token_path.is_some() || token_node.is_some_and(|node| !node.is_text());
+    let token = token_node.zip(token_path).and_then(|(node, path)| token(reader, node, &path.value));
     if !listen.ip().is_loopback() && !is_named {
         let at: Place = listen_node.map_or(table.at, |node| node.at);
         reader.missing(
@@ -131,12 +133,11 @@ pub(super) fn read_admin(reader: &mut Reader<'_>, table: &mut Table<'_>) -> Admi
 }
 
 /// The token: the file's one line. Its text is in no message.
-fn token(reader: &mut Reader<'_>, node: Node<'_>) -> Option<Secret> {
-    let path = reader.path(node)?;
-    let parsed = file::read_text(&path.value, MAX_TOKEN_BYTES).and_then(|text| {
+fn token(reader: &mut Reader<'_>, node: Node<'_>, path: &Path) -> Option<Secret> {
+    let parsed = file::read_text(path, MAX_TOKEN_BYTES).and_then(|text| {
         let token = text.trim();
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let message = format!("{} must hold one token of visible ASCII characters", path.value.display());
+            let message = format!("{} must hold one token of visible ASCII characters", path.display());
             return Err(Complaint::new(message));
         }
         Ok(Secret::new(token))
@@ -148,24 +149,4 @@ fn token(reader: &mut Reader<'_>, node: Node<'_>) -> Option<Secret> {
             None
         }
     }
-}
-
-/// What only makes sense for a text that is one of two words or a file.
-pub(super) fn mistyped_word(reader: &mut Reader<'_>, node: Node<'_>, text: &str, words: &[&'static str]) -> bool {
-    let looks_like_a_file = text.contains(['/', '.']);
-    if looks_like_a_file {
-        return false;
-    }
-    let message = format!(
-        "`{}` must be {} or a file, not {}",
-        node.key,
-        super::problem::choices(words.iter().copied(), quote),
-        quote(text)
-    );
-    let problem = Problem::error(node.at, message);
-    reader.problem(match nearest(text, words.iter().copied()) {
-        Some(near) => problem.hint(format!("did you mean {}?", quote(near))),
-        None => problem.hint(format!("a file in this directory is {}", quote(&format!("./{text}")))),
-    });
-    true
 }

@@ -8,12 +8,15 @@ use super::problem::{Complaint, nearest, quote};
 use crate::algorithm::{MAX_COUNT, UNIT, Units, Window};
 use crate::time::Millis;
 use ipnet::{IpNet, Ipv4Net};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 const DAY_MS: i64 = 86_400_000;
 
 /// The longest window of a rate: ten years.
 pub const MAX_WINDOW: Millis = Millis(3650 * DAY_MS);
+
+/// The prefix of the network of IPv4-mapped addresses (`::ffff:0:0/96`, RFC 4291 section 2.5.5.2).
+const MAPPED_PREFIX: u8 = 96;
 
 /// The most a route may cost.
 pub const MAX_COST: Units = 1_000_000_000 * UNIT;
@@ -268,13 +271,11 @@ pub fn network(text: &str) -> Result<IpNet, Complaint> {
     Ok(network)
 }
 
-fn unmapped(network: IpNet) -> IpNet {
-    let mapped = |address: Ipv6Addr| address.to_ipv4_mapped();
-    match network {
-        IpNet::V6(v6) if v6.prefix_len() >= 96 => match mapped(v6.addr()) {
-            Some(address) => Ipv4Net::new(address, v6.prefix_len() - 96).map_or(network, IpNet::V4),
-            None => network,
-        },
+/// A network of IPv4-mapped addresses as the IPv4 network that it is; any other as it is.
+pub fn unmapped(network: IpNet) -> IpNet {
+    let IpNet::V6(v6) = network else { return network };
+    match (v6.addr().to_ipv4_mapped(), v6.prefix_len().checked_sub(MAPPED_PREFIX)) {
+        (Some(address), Some(length)) => Ipv4Net::new(address, length).map_or(network, IpNet::V4),
         _ => network,
     }
 }

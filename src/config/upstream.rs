@@ -8,7 +8,9 @@ use super::server::timeout;
 use super::tree::{Node, Reader, Table};
 
 const MAX_WEIGHT: i64 = 65_535;
-const MAX_RETRIES: i64 = 10;
+
+/// The most retries that an upstream may ask for.
+pub const MAX_RETRIES: u32 = 10;
 
 /// All entries of one `upstreams` table.
 pub(super) fn read_all(reader: &mut Reader<'_>, table: &mut Table<'_>) -> Vec<Upstream> {
@@ -48,7 +50,7 @@ fn read(reader: &mut Reader<'_>, table: &mut Table<'_>, node: Node<'_>) -> Upstr
         let mut timeout = |key, seconds| timeout(reader, table, key, seconds);
         (timeout("connect", 2), timeout("read", 30), timeout("write", 30))
     });
-    let retries = table.option(reader, "retries", |reader, node| reader.integer(node, 0..=MAX_RETRIES));
+    let retries = table.option(reader, "retries", |reader, node| reader.integer(node, 0..=i64::from(MAX_RETRIES)));
     Upstream {
         name: Located { value: node.key.to_owned(), at: node.key_at },
         servers,

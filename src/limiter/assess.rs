@@ -2,17 +2,18 @@
 //!
 //! Every check of the journey in its order: denied and allowed networks, the form of target and path, the route, the
 //! caller. The first that fails is the rejection; it costs one on the address layer, so that probing is not free, and a
-//! wrong key costs one on the failure budget too. Pure: the proxy, `explain` and a replay all come through here.
+//! wrong key costs one on the failure budget too. Nothing is answered, logged or counted here, and no clock is read.
 
 use super::rejection::Rejection;
 use crate::config::model::RouteAuth;
-use crate::policy::facts::{Draw, Facts, Parameters};
+use crate::policy::facts::{Draw, Facts};
 use crate::policy::{ANONYMOUS, Policy};
 use crate::request::caller::Identity;
 use crate::request::client::{Client, contains};
 use crate::request::credential;
 use crate::request::host::Target;
 use crate::request::path::{NormalPath, normalise};
+use crate::request::route::Parameters;
 use crate::time::Timestamp;
 use http::{HeaderMap, Version, header};
 use std::net::IpAddr;

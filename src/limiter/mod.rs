@@ -2,28 +2,30 @@
 //!
 //! There is one call of the store for each request, whatever the number of limits. A decision keeps indices into its
 //! policy, not references, so that it can outlive the request's header; [`Decision::verdict`] joins the two again.
-//! Replaying and explaining use this same code with recorded or made-up times.
+//! Nothing here reads a clock or knows HTTP, so a decision can be made again from recorded facts.
 
 pub mod assess;
 pub mod rejection;
 pub mod verdict;
 
 use crate::algorithm::{Algorithm, LeakyBucket, Units, Wait};
-use crate::charge::Reading;
-use crate::charge::{Correction, Parts};
+use crate::charge::{Correction, INLINE_CHARGES, Outcome, Part, Parts, Reading};
 use crate::config::model::Mode;
-use crate::policy::Policy;
 use crate::policy::facts::{Draw, Facts};
+use crate::policy::{Policy, Selection};
 use crate::store::{Store, StoreError};
 use crate::time::{Millis, Timestamp};
 use rejection::Rejection;
 use smallvec::SmallVec;
 use verdict::{LimitStatus, Verdict};
 
+#[cfg(test)]
+mod tests;
+
 /// What was decided for one request, as plain data.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    entries: SmallVec<[Entry; 6]>,
+    entries: SmallVec<[Entry; INLINE_CHARGES]>,
     pub admitted: bool,
     /// The store's instant.
     pub at: Timestamp,
@@ -55,38 +57,32 @@ pub struct Receipt {
     pub at: Timestamp,
     /// How long it is held.
     pub delay: Millis,
-    pub taken: SmallVec<[Taken; 6]>,
+    pub taken: SmallVec<[Taken; INLINE_CHARGES]>,
 }
 
 impl Receipt {
-    /// The corrections that give everything back, but for the places in queues when there are several: see
-    /// [`Receipt::moves_up`].
-    pub fn refund<'a>(&'a self, policy: &'a Policy) -> Vec<Correction<'a>> {
+    /// The corrections that give everything back; without `places`, all but the places in queues.
+    pub fn refund<'a>(&'a self, policy: &'a Policy, places: bool) -> Vec<Correction<'a>> {
         let correction = |taken: &'a Taken| Correction {
             meter: &policy.limits[taken.limit].meter,
             parts: taken.parts.iter().cloned().collect(),
             at: self.at,
             delta: -taken.cost,
         };
-        let moves_up = self.moves_up(policy);
-        let given_back = self.taken.iter().filter(|taken| moves_up || !is_leaky(policy, taken.limit));
+        let given_back = self.taken.iter().filter(|taken| places || !holds(policy, taken.limit));
         given_back.map(correction).collect()
     }
 
-    /// What was taken from leaky buckets.
+    /// What was taken from the buckets that hold the request.
     pub fn queues<'a>(&'a self, policy: &'a Policy) -> impl Iterator<Item = &'a Taken> {
-        self.taken.iter().filter(|taken| is_leaky(policy, taken.limit))
-    }
-
-    /// Whether those behind a leaver move up: only when it stood in one queue. With several, what is right for one
-    /// may be too early for another, so its places stay taken.
-    pub fn moves_up(&self, policy: &Policy) -> bool {
-        self.queues(policy).nth(1).is_none()
+        self.taken.iter().filter(|taken| holds(policy, taken.limit))
     }
 }
 
-fn is_leaky(policy: &Policy, limit: usize) -> bool {
-    policy.limits[limit].meter.algorithm.name() == LeakyBucket.name()
+/// Whether a limit holds requests until their turn. One in shadow mode only counts them.
+fn holds(policy: &Policy, limit: usize) -> bool {
+    let limit = &policy.limits[limit];
+    limit.mode == Mode::Enforce && limit.meter.algorithm.name() == LeakyBucket.name()
 }
 
 impl Decision {
@@ -121,11 +117,15 @@ impl Decision {
         self.admitted = false;
         let wait = Millis(self.delay.0.max(1000));
         for entry in &mut self.entries {
-            let limit = &policy.limits[entry.limit];
-            if limit.mode == Mode::Enforce && is_leaky(policy, entry.limit) {
+            if holds(policy, entry.limit) {
                 entry.reading.wait = Wait::After(wait);
             }
         }
+    }
+
+    /// Whether the request was admitted and has to wait for its turn.
+    fn is_held(&self) -> bool {
+        self.admitted && self.delay > Millis(0)
     }
 
     /// Whether no limit applied.
@@ -134,8 +134,7 @@ impl Decision {
     }
 }
 
-/// Decides one request: one call of the store. With `keep_receipt` the counters that were charged are told too,
-/// should the request be held.
+/// Decides one request: one call of the store. A request that is to be held comes with the receipt of what it took.
 pub async fn decide(
     policy: &Policy,
     facts: &Facts<'_>,
@@ -165,22 +164,18 @@ pub async fn decide(
         delay: outcome.delay,
         degraded: outcome.degraded,
     };
-    let held = outcome.admitted && outcome.delay > Millis(0);
-    let receipt = held.then(|| Receipt {
-        at: outcome.at,
-        delay: outcome.delay,
-        taken: selection
-            .limits
-            .iter()
-            .zip(&selection.charges)
-            .zip(&outcome.readings)
-            .filter(|((_, charge), reading)| charge.cost > 0 && (charge.enforced || reading.wait == Wait::Now))
-            .map(|((limit, charge), _)| Taken {
-                limit: *limit,
-                parts: charge.parts.iter().map(crate::charge::Part::to_static).collect(),
-                cost: charge.cost,
-            })
-            .collect(),
-    });
+    let receipt = decision.is_held().then(|| receipt(&selection, &outcome));
     Ok((decision, receipt))
+}
+
+/// What an admitted request took: every charge but those of shadow limits that it did not fit.
+fn receipt(selection: &Selection<'_>, outcome: &Outcome) -> Receipt {
+    let asked = selection.limits.iter().zip(&selection.charges).zip(&outcome.readings);
+    let taken = asked.filter(|((_, charge), reading)| charge.cost > 0 && reading.known && reading.wait == Wait::Now);
+    let taken = taken.map(|((limit, charge), _)| Taken {
+        limit: *limit,
+        parts: charge.parts.iter().map(Part::to_static).collect(),
+        cost: charge.cost,
+    });
+    Receipt { at: outcome.at, delay: outcome.delay, taken: taken.collect() }
 }

@@ -1,6 +1,7 @@
 //! What the decision says of each limit, and which of them a client is shown.
 
 use crate::algorithm::{UNIT, Units, Wait};
+use crate::charge::INLINE_CHARGES;
 use crate::config::model::Mode;
 use crate::policy::limit::Limit;
 use crate::time::{Millis, Timestamp};
@@ -44,7 +45,7 @@ impl LimitStatus<'_> {
 #[derive(Clone, Debug)]
 pub struct Verdict<'a> {
     /// In the order ip, key, endpoint, custom, as configured.
-    pub statuses: SmallVec<[LimitStatus<'a>; 8]>,
+    pub statuses: SmallVec<[LimitStatus<'a>; INLINE_CHARGES]>,
     pub admitted: bool,
     /// The store's instant.
     pub at: Timestamp,

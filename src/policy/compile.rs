@@ -43,7 +43,7 @@ impl<'c> Compiler<'c> {
         let written = config.tiers.iter().map(|tier| tier.name.value.as_str());
         let others = written.filter(|name| *name != "anonymous");
         let tiers = std::iter::once("anonymous").chain(others).map(Name::from).collect();
-        Self { config, limits: Vec::new(), names: Names::default(), tiers, problems: Vec::new() }
+        Self { config, limits: Vec::new(), names: Names::new(&[FAILURES]), tiers, problems: Vec::new() }
     }
 
     fn policy(&mut self) -> Option<Policy> {

@@ -1,12 +1,9 @@
 //! What is known of one request when its limits are chosen. Plain data: gathered by the rim, read by the policy.
 
 use super::limit::TierIndex;
+use crate::request::route::Parameters;
 use http::HeaderMap;
-use smallvec::SmallVec;
 use std::net::IpAddr;
-
-/// A route's path parameters: name and value.
-pub type Parameters<'a> = SmallVec<[(&'a str, &'a str); 4]>;
 
 /// The facts of one request.
 #[derive(Debug)]
@@ -20,7 +17,7 @@ pub struct Facts<'a> {
     pub host: &'a str,
     /// An index into [`super::Policy::routes`]; absent when no route takes the request.
     pub route: Option<usize>,
-    pub parameters: Parameters<'a>,
+    pub parameters: Parameters<'a, 'a>,
     /// An index into [`super::Policy::consumers`]; absent for anonymous callers.
     pub consumer: Option<usize>,
     pub tier: TierIndex,

@@ -4,7 +4,7 @@
 use super::facts::Facts;
 use super::limit_text::LimitText;
 use super::scope::{Axis, header_value};
-use crate::algorithm::{UNIT, Window};
+use crate::algorithm::UNIT;
 use crate::charge::Meter;
 use crate::config::model::{Counts, Layer, Mode, Name, When};
 use crate::request::client::contains;
@@ -47,14 +47,6 @@ impl Limit {
     /// Requests in one window.
     pub fn count(&self) -> i64 {
         self.meter.quota.count / UNIT
-    }
-
-    /// The window in whole seconds; absent for calendar windows and for those that are not whole seconds.
-    pub fn window_seconds(&self) -> Option<i64> {
-        match self.meter.quota.window {
-            Window::Span(span) if span.0 % 1000 == 0 => Some(span.0 / 1000),
-            Window::Span(_) | Window::Month | Window::Year => None,
-        }
     }
 
     /// Whether headers and bodies may show it.

@@ -27,6 +27,9 @@ use std::ops::Range;
 
 pub use compile::compile;
 
+#[cfg(test)]
+mod tests;
+
 /// The tier of callers without a key.
 pub const ANONYMOUS: TierIndex = 0;
 
@@ -97,7 +100,7 @@ pub struct Selection<'a> {
 }
 
 impl Policy {
-    /// Whether the address may call at all, by `allow` and `deny`.
+    /// Whether `allow` lets the address call; what `deny` says of it is another question.
     pub fn admits_address(&self, address: std::net::IpAddr) -> bool {
         self.allow.is_empty() || contains(&self.allow, address)
     }

@@ -197,8 +197,11 @@ impl ReopenedFile {
     fn reopen_if_asked(&mut self) {
         if self.reopen.swap(false, Ordering::AcqRel) {
             // A file that cannot be opened again leaves the old one in use: better a rotated file than a lost line.
-            if let Ok(file) = append_to(&self.path) {
-                self.file = file;
+            match append_to(&self.path) {
+                Ok(file) => self.file = file,
+                Err(error) => {
+                    tracing::error!(path = %self.path.display(), %error, "the access log is not opened again")
+                }
             }
         }
     }

@@ -167,7 +167,14 @@ async fn serve<A>(accepted: Accepted, app: Arc<A>, deadlines: Deadlines, shuttin
 where
     A: HttpServerApp + Send + Sync + 'static,
 {
-    let Ok(Some(http2)) = tokio::time::timeout(deadlines.first, opens_http2(&accepted.stream)).await else { return };
+    let mut down = shutting_down.clone();
+    let http2 = tokio::select! {
+        biased;
+        opened = tokio::time::timeout(deadlines.first, opens_http2(&accepted.stream)) => opened.ok().flatten(),
+        // Nothing has come: an idle connection like any other.
+        _ = down.wait_for(|down| *down) => None,
+    };
+    let Some(http2) = http2 else { return };
     if http2 {
         app.process_new(Box::new(accepted.into_pingora()), &shutting_down).await;
         return;

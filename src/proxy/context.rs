@@ -2,6 +2,7 @@
 
 use super::snapshot::Snapshot;
 use super::upstream::Upstream;
+use crate::config::model::Name;
 use crate::limiter::Decision;
 use crate::limiter::rejection::Rejection;
 use crate::metrics::Metrics;
@@ -20,7 +21,7 @@ pub struct Context {
     /// The path as forwarded; empty until it was read.
     pub path: String,
     /// The query as forwarded, without the key.
-    pub query: Option<String>,
+    pub query: Option<Vec<u8>>,
     /// The authority that the client asked for, as it goes upstream.
     pub host: Option<HeaderValue>,
     pub peer: Option<IpAddr>,
@@ -35,7 +36,7 @@ pub struct Context {
     /// Whether it was held by a leaky bucket.
     pub delayed: bool,
     /// The server chosen last.
-    pub server: Option<String>,
+    pub server: Option<Name>,
     pub upstream_started: Option<Stopwatch>,
     pub upstream_ms: Option<f64>,
     /// Attempts to reach an upstream.

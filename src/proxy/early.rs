@@ -2,7 +2,7 @@
 //!
 //! A request body that nobody reads must not be taken for the next request, and closing with unread bytes makes the
 //! kernel reset the connection before the client has read the answer. So a small body is drained and the connection
-//! kept; a large one is read and thrown away for a bounded time, then the connection is closed.
+//! kept; a large one, declared or chunked, is read and thrown away for a bounded time, then the connection is closed.
 
 use super::context::Context;
 use super::grpc;
@@ -25,6 +25,9 @@ const LINGER_BYTES: u64 = 64 * 1024 * 1024;
 
 /// How long that may take.
 const LINGER_TIME: Duration = Duration::from_secs(2);
+
+/// How long to wait for the first byte of a body that may never come.
+const EXPECTED_BODY_TIME: Duration = Duration::from_millis(200);
 
 /// Answers the request with a rejection.
 pub async fn answer(session: &mut Session, context: &Context, rejection: Rejection) -> Result<()> {
@@ -66,13 +69,15 @@ async fn write(session: &mut Session, response: ResponseHeader, body: Bytes) -> 
         tasks.push(HttpTask::Body(Some(body), true));
     }
     session.write_response_tasks(tasks).await?;
-    let bound = match unread {
-        Unread::Nothing | Unread::Expected => return Ok(()),
-        Unread::Small => DRAINED_BODY_BYTES,
-        Unread::Large => LINGER_BYTES,
+    let drained = match unread {
+        Unread::Nothing => return Ok(()),
+        Unread::Expected => match tokio::time::timeout(EXPECTED_BODY_TIME, session.read_request_body()).await {
+            Ok(Ok(Some(_))) => drain(session).await,
+            _ => None,
+        },
+        Unread::Small | Unread::Large => drain(session).await,
     };
-    let drained = tokio::time::timeout(LINGER_TIME, discard(session, bound)).await;
-    if !matches!(drained, Ok(true)) {
+    if drained.is_none_or(|bytes| bytes > DRAINED_BODY_BYTES) {
         session.set_keepalive(None);
     }
     Ok(())
@@ -110,17 +115,18 @@ pub fn declared_length(headers: &http::HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
 }
 
-/// Reads and throws away; true when the body ended within the bound.
-async fn discard(session: &mut Session, bound: u64) -> bool {
-    let mut discarded = 0_u64;
-    loop {
-        match session.read_request_body().await {
-            Ok(Some(bytes)) => discarded += bytes.len() as u64,
-            Ok(None) => return true,
-            Err(_) => return false,
+/// Reads the body and throws it away, as long as it is worth it; the bytes read, when it came to its end.
+async fn drain(session: &mut Session) -> Option<u64> {
+    let discard = async {
+        let mut discarded = 0_u64;
+        while discarded <= LINGER_BYTES {
+            match session.read_request_body().await {
+                Ok(Some(bytes)) => discarded += bytes.len() as u64,
+                Ok(None) => return Some(discarded),
+                Err(_) => return None,
+            }
         }
-        if discarded > bound {
-            return false;
-        }
-    }
+        None
+    };
+    tokio::time::timeout(LINGER_TIME, discard).await.ok().flatten()
 }

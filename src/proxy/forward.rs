@@ -10,6 +10,7 @@ use crate::request::credential;
 use http::{HeaderName, HeaderValue, header};
 use pingora::Result;
 use pingora::http::RequestHeader;
+use std::borrow::Cow;
 
 const CONSUMER_ID: HeaderName = HeaderName::from_static("x-consumer-id");
 const CONSUMER_TIER: HeaderName = HeaderName::from_static("x-consumer-tier");
@@ -50,13 +51,13 @@ pub fn rewrite(request: &mut RequestHeader, context: &Context) -> Result<()> {
 
 /// Path and query as forwarded: normalised, the route's prefix stripped, the key removed.
 fn set_target(request: &mut RequestHeader, context: &Context) -> Result<()> {
-    let path = stripped(context);
+    let path = stripped(context).as_bytes();
     let target = match &context.query {
-        Some(query) if !query.is_empty() => format!("{path}?{query}"),
-        _ => path.to_owned(),
+        Some(query) if !query.is_empty() => Cow::Owned([path, query].join(&b'?')),
+        _ => Cow::Borrowed(path),
     };
-    if request.raw_path() != target.as_bytes() {
-        request.set_raw_path(target.as_bytes())?;
+    if request.raw_path() != &*target {
+        request.set_raw_path(&target)?;
     }
     Ok(())
 }
@@ -79,9 +80,8 @@ fn remove_spoofed(request: &mut RequestHeader, trusted_peer: bool) {
         if !has_underscore && !matches!(name.as_bytes()[0], b'x' | b't' | b'c' | b'f') {
             return false;
         }
-        let folded = name.replace('_', "-");
-        let owned = OWNED.contains(&folded.as_str());
-        owned || (ORIGIN.contains(&folded.as_str()) && (!trusted_peer || has_underscore))
+        let is_in = |names: &[&str]| names.iter().any(|owned| folds_to(name, owned));
+        is_in(&OWNED) || (is_in(&ORIGIN) && (!trusted_peer || has_underscore))
     };
     let names: Vec<HeaderName> = request.headers.keys().filter(|name| spoofed(name)).cloned().collect();
     for name in &names {
@@ -89,9 +89,14 @@ fn remove_spoofed(request: &mut RequestHeader, trusted_peer: bool) {
     }
 }
 
+/// Whether a backend that takes `_` for `-` reads `name` as `owned`.
+fn folds_to(name: &str, owned: &str) -> bool {
+    let folded = name.bytes().map(|byte| if byte == b'_' { b'-' } else { byte });
+    name.len() == owned.len() && folded.eq(owned.bytes())
+}
+
 fn remove_credentials(request: &mut RequestHeader, policy: &Policy) -> Result<()> {
-    let stripped = credential::strip(&policy.sources, &request.headers, None);
-    for (name, values) in stripped.headers {
+    for (name, values) in credential::strip_headers(&policy.sources, &request.headers) {
         request.remove_header(&name);
         for value in values {
             request.append_header(name.clone(), value)?;
@@ -124,12 +129,81 @@ fn set_origin(request: &mut RequestHeader, context: &Context) -> Result<()> {
 
 fn set_identity(request: &mut RequestHeader, context: &Context) -> Result<()> {
     let policy = &context.snapshot.policy;
-    let value = |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""));
+    // A name that is no header value fails the request: an upstream must not take an empty one for an identity.
     if let Some(consumer) = context.consumer {
-        request.insert_header(CONSUMER_ID, value(&policy.consumers[consumer].name))?;
+        request.insert_header(CONSUMER_ID, &*policy.consumers[consumer].name)?;
     }
     if let Some(key) = context.key {
-        request.insert_header(KEY_ID, value(policy.keys.record(key).id()))?;
+        request.insert_header(KEY_ID, policy.keys.record(key).id())?;
     }
-    request.insert_header(CONSUMER_TIER, value(&policy.tiers[context.tier].name))
+    request.insert_header(CONSUMER_TIER, context.snapshot.tier_header(context.tier).clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::load_text;
+    use crate::metrics::Metrics;
+    use crate::proxy::snapshot::Snapshot;
+    use crate::time::Timestamp;
+    use std::sync::Arc;
+
+    /// A request on the first of these routes, as far as the decision has learnt.
+    fn context(route: &str, path: &str, query: Option<&[u8]>) -> Context {
+        let main = format!("[upstreams.a]\nservers = [\"127.0.0.1:9\"]\n[[routes]]\nmatch = \"*\"\n{route}");
+        let config = load_text("test.toml", &main, None, &|_| None).config.expect("valid");
+        let snapshot = Snapshot::compile(&config, 1).0.expect("valid");
+        let mut context = Context::new(Arc::new(snapshot), Timestamp(0), Arc::new(Metrics::new()));
+        context.route = Some(0);
+        path.clone_into(&mut context.path);
+        context.query = query.map(<[u8]>::to_vec);
+        context
+    }
+
+    fn request(target: &[u8], lines: &[(&'static str, &'static str)]) -> RequestHeader {
+        let mut request = RequestHeader::build("GET", target, None).expect("a request");
+        for (name, value) in lines {
+            request.append_header(*name, *value).expect("a header");
+        }
+        request
+    }
+
+    #[test]
+    fn path_and_query_go_on_as_normalised_and_byte_for_byte() {
+        let strip = "strip_prefix = \"/api\"";
+        let vectors = [
+            ("", "/api/a", None, &b"/api/a"[..]),
+            ("", "/api/a", Some(&b""[..]), b"/api/a"),
+            ("", "/a", Some(b"x=%7e&y=+"), b"/a?x=%7e&y=+"),
+            ("", "/a", Some(b"x=\xff\xc3"), b"/a?x=\xff\xc3"),
+            (strip, "/api/a", Some(b"q"), b"/a?q"),
+            (strip, "/api", None, b"/"),
+            (strip, "/apiary", None, b"/apiary"),
+        ];
+        for (route, path, query, target) in vectors {
+            let mut request = request(b"/raw", &[]);
+            set_target(&mut request, &context(route, path, query)).expect("a target");
+            assert_eq!(request.raw_path(), target, "{path} {query:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_a_backend_may_fold_into_ours_are_removed() {
+        let lines = [
+            ("x-consumer-id", "evil"),
+            ("X_Consumer_ID", "evil"),
+            ("x-consumer_tier", "evil"),
+            ("x_forwarded_for", "evil"),
+            ("x-forwarded-for", "192.0.2.1"),
+            ("forwarded", "for=192.0.2.1"),
+            ("x-consumer-idle", "kept"),
+            ("my_header", "kept"),
+        ];
+        for (trusted, kept) in [(false, 2), (true, 4)] {
+            let mut request = request(b"/", &lines);
+            remove_spoofed(&mut request, trusted);
+            assert_eq!(request.headers.len(), kept, "{:?}", request.headers);
+            assert!(request.headers.values().all(|value| value != "evil"));
+        }
+    }
 }

@@ -15,7 +15,6 @@ mod forward;
 mod grpc;
 pub mod headers;
 mod hold;
-mod instant;
 mod members;
 mod observe;
 mod page;
@@ -123,17 +122,19 @@ impl Gate {
         context.delayed = true;
         let snapshot = context.snapshot.clone();
         let policy = &snapshot.policy;
-        let step = match hold::hold(session, &self.parking, &snapshot, receipt, context.now, self.clock).await {
+        let (step, places) = match hold::hold(session, &self.parking, &snapshot, receipt, context.now, self.clock).await
+        {
             Held::Turn => return Step::Forward,
-            Held::Left => Step::Gone,
+            Held::Left { place_free } => (Step::Gone, place_free),
             Held::Full => {
                 if let Some(decision) = &mut context.decision {
                     decision.refuse_held(policy);
                 }
-                Step::Answer(Rejection::RateLimited)
+                (Step::Answer(Rejection::RateLimited), true)
             }
         };
-        if let Err(error) = self.store.settle(self.clock.now(), &receipt.refund(policy)).resolve().await {
+        let refund = receipt.refund(policy, places);
+        if let Err(error) = self.store.settle(self.clock.now(), &refund).resolve().await {
             tracing::error!(%error, "what a request held was not given back");
         }
         step
@@ -193,10 +194,12 @@ impl ProxyHttp for Gate {
     async fn upstream_peer(&self, _session: &mut Session, context: &mut Context) -> Result<Box<HttpPeer>> {
         let timeout = context.route.and_then(|route| context.snapshot.policy.routes[route].timeout);
         let chosen = context.upstream().and_then(|upstream| upstream.peer(timeout));
-        let Some((peer, server)) = chosen.map(|(peer, server)| (peer, server.to_owned())) else {
+        let Some((peer, server)) = chosen else {
             return Err(Error::explain(ErrorType::ConnectNoRoute, "the upstream has no server").into_up());
         };
         context.tries += 1;
+        // A retry sends the body from its beginning.
+        context.body_bytes = 0;
         context.server = Some(server);
         context.upstream_started = Some(Stopwatch::start());
         Ok(Box::new(peer))
@@ -255,11 +258,15 @@ impl ProxyHttp for Gate {
 
     async fn response_filter(
         &self,
-        _session: &mut Session,
+        session: &mut Session,
         response: &mut ResponseHeader,
         context: &mut Context,
     ) -> Result<()> {
-        if response.status.is_informational() && response.status != http::StatusCode::SWITCHING_PROTOCOLS {
+        let switches = response.status == http::StatusCode::SWITCHING_PROTOCOLS;
+        if switches && !session.is_upgrade_req() {
+            return Err(Error::explain(ErrorType::InvalidHTTPHeader, "nobody asked to switch protocols").into_up());
+        }
+        if response.status.is_informational() && !switches {
             return Ok(());
         }
         self.observe_upstream(context);

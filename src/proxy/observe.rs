@@ -10,8 +10,9 @@ use crate::limiter::assess::{Address, Assessment};
 use crate::limiter::rejection::Rejection;
 use crate::request::{credential, query};
 use crate::time::Clock;
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue, header};
 use pingora::proxy::Session;
+use std::borrow::Cow;
 
 impl Context {
     /// Keeps what later phases need of an assessment.
@@ -24,15 +25,20 @@ impl Context {
         self.tier = assessment.facts.tier;
         if let Ok(address) = address {
             self.path = address.path.forward().to_owned();
-            self.host = HeaderValue::from_str(address.target.authority).ok().filter(|host| !host.is_empty());
+            self.host = host_value(assessment.facts.headers, address.target.authority);
             self.query = address.target.query.map(|query| {
                 let policy = &self.snapshot.policy;
-                let stripped = credential::strip(&policy.sources, assessment.facts.headers, Some(query)).query;
-                let stripped = stripped.filter(|_| !policy.forward_credentials);
-                String::from_utf8_lossy(stripped.as_deref().unwrap_or(query)).into_owned()
+                let sources = if policy.forward_credentials { &[][..] } else { &policy.sources };
+                credential::strip_query(sources, query).unwrap_or_else(|| query.to_owned())
             });
         }
     }
+}
+
+/// The authority as a header value, which mostly is the `Host` that the client sent; absent when it is empty.
+fn host_value(headers: &HeaderMap, authority: &str) -> Option<HeaderValue> {
+    let sent = headers.get(header::HOST).filter(|host| host.as_bytes() == authority.as_bytes()).cloned();
+    sent.or_else(|| HeaderValue::from_str(authority).ok()).filter(|host| !host.is_empty())
 }
 
 impl Gate {
@@ -123,10 +129,10 @@ fn decision_word(context: &Context) -> &'static str {
 }
 
 /// The path as forwarded, the values of its query masked; what could not be read is not repeated.
-fn logged_path(context: &Context) -> String {
+fn logged_path(context: &Context) -> Cow<'_, str> {
     match &context.query {
-        Some(query) => format!("{}?{}", context.path, query::masked(query.as_bytes())),
-        None => context.path.clone(),
+        Some(query) => Cow::Owned(format!("{}?{}", context.path, query::masked(query))),
+        None => Cow::Borrowed(&context.path),
     }
 }
 

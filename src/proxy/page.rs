@@ -1,33 +1,13 @@
 //! `[responses.rate_limited]`, made ready: what an operator adds to the answer of a limit.
 //!
 //! The global table, a tier's and a route's are laid over one another once, when the configuration is read, field by
-//! field. What makes an answer true (its waits, its numbers, its framing) is not open to them.
+//! field. What makes an answer true (its waits, its numbers, its framing) is not open to them: the configuration refuses
+//! header names that are the gateway's own.
 
 use super::template::{self, Template, TemplateError};
 use crate::config::Problem;
 use crate::config::model::{Located, RateLimited};
 use http::{HeaderName, HeaderValue};
-
-/// Field names that an operator may not set, because the gateway says them itself.
-const RESERVED: [&str; 14] = [
-    "cache-control",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-type",
-    "date",
-    "keep-alive",
-    "retry-after",
-    "retry-after-ms",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "x-request-id",
-];
-
-/// As [`RESERVED`]: every name that begins so.
-const RESERVED_PREFIXES: [&str; 4] = ["grpc-", "ratelimit", "x-ratelimit-", "proxy-"];
 
 /// The page of one route and tier.
 #[derive(Clone, Debug)]
@@ -110,13 +90,8 @@ fn template_problem(body: &Located<String>, error: TemplateError) -> Problem {
 
 fn extra_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Problem> {
     let invalid = || Problem::unplaced(format!("`{name}` with this value is not a header"));
-    let header_name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
-    let lower = header_name.as_str();
-    if RESERVED.contains(&lower) || RESERVED_PREFIXES.iter().any(|prefix| lower.starts_with(prefix)) {
-        let problem = Problem::unplaced(format!("responses.rate_limited.headers may not set `{lower}`"));
-        return Err(problem.hint("the gateway says this field itself; leave it out"));
-    }
-    Ok((header_name, HeaderValue::from_str(value).map_err(|_| invalid())?))
+    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
+    Ok((name, HeaderValue::from_str(value).map_err(|_| invalid())?))
 }
 
 #[cfg(test)]
@@ -191,15 +166,9 @@ mod tests {
     #[test]
     fn all_problems_are_told_at_once() {
         let bad = RateLimited {
-            headers: with_headers(&[
-                ("retry-after", "0"),
-                ("X-RateLimit-Limit", "1"),
-                ("a b", "1"),
-                ("x-a", "1\r\nx-b: 2"),
-            ])
-            .headers,
+            headers: with_headers(&[("a b", "1"), ("x-a", "1\r\nx-b: 2")]).headers,
             ..table(Some("{{"), Some("text/plain\r\nx: y"))
         };
-        assert_eq!(ResponsePage::compile(&[&bad]).expect_err("six problems").len(), 6);
+        assert_eq!(ResponsePage::compile(&[&bad]).expect_err("four problems").len(), 4);
     }
 }

@@ -1,12 +1,14 @@
 //! Requests that a leaky bucket holds until their turn.
 //!
-//! A held request knows its departure from the decision. When one leaves the queue early (its client hung up), the
-//! store gets its cost back, and everyone behind it in the same bucket moves up by the time it would have taken, so
-//! that departures stay as far apart as before and none of the capacity is lost. The store does the arithmetic; this
-//! file only keeps the appointments. It never holds more than `max_parked` requests.
+//! A held request knows its departure from the decision. When one leaves the queue early (its client hung up),
+//! everyone behind it in the same bucket moves up by the time it would have taken, so that departures stay as far apart
+//! as before, and the store gets its cost back, so that none of the capacity is lost. A request that stands in several
+//! queues is pinned: what would be right for one of them may be too early for another. Whoever is behind a pinned one
+//! stays too, and then the place is not given back, since the end of the queue has not moved.
+//! The store does the arithmetic; this file only keeps the appointments. It never holds more than `max_parked` requests.
 
 use crate::algorithm::exact::mul_div_floor;
-use crate::charge::{Meter, Part};
+use crate::charge::{Meter, Part, write_name};
 use crate::time::{Millis, Timestamp};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -18,7 +20,21 @@ type Queues = HashMap<Vec<u8>, Vec<Waiter>>;
 
 struct Waiter {
     ticket: u64,
-    departs: watch::Sender<Timestamp>,
+    /// The same as what `told` was told last.
+    departs: Timestamp,
+    /// How long the bucket takes to let it go.
+    span: Millis,
+    /// Whether it stands in other queues too.
+    pinned: bool,
+    told: watch::Sender<Timestamp>,
+}
+
+/// A bucket that a request stands in the queue of.
+#[derive(Clone, Debug)]
+pub struct Stand {
+    pub bucket: Vec<u8>,
+    /// How long the bucket takes to let the request go.
+    pub span: Millis,
 }
 
 /// All held requests of the process.
@@ -34,28 +50,43 @@ struct State {
     next_ticket: u64,
 }
 
-/// A place in a queue. Dropping it gives the place up without moving anyone.
+/// A place in one or more queues. Dropping it gives the place up without moving anyone.
 pub struct Place {
     parking: Arc<Parking>,
-    bucket: Vec<u8>,
+    stands: Vec<Stand>,
     ticket: u64,
     departs: watch::Receiver<Timestamp>,
 }
 
 impl Parking {
-    /// Takes a place in a bucket's queue; absent when `capacity` requests are held already.
-    pub fn park(self: &Arc<Self>, capacity: u64, bucket: Vec<u8>, departs: Timestamp) -> Option<Place> {
+    /// Takes a place in the queues of some buckets; absent when `capacity` requests are held already.
+    ///
+    /// A decision and its parking are two steps. When a place is given back in between, two requests may be told the
+    /// same departure, so one that would meet another goes to the end of the queue instead.
+    pub fn park(self: &Arc<Self>, capacity: u64, stands: Vec<Stand>, departs: Timestamp) -> Option<Place> {
         let mut state = self.state.lock();
         if state.held >= capacity {
             return None;
         }
+        let queues = |stand: &Stand| state.queues.get(&stand.bucket).map_or(&[][..], Vec::as_slice);
+        let meets = |stand: &Stand| queues(stand).iter().any(|waiter| waiter.meets(departs, stand.span));
+        let departs = if stands.iter().any(meets) {
+            let ends = stands.iter().flat_map(queues).map(|waiter| waiter.departs + waiter.span);
+            ends.fold(departs, Timestamp::max)
+        } else {
+            departs
+        };
         state.held += 1;
         state.next_ticket += 1;
         let ticket = state.next_ticket;
-        let (sender, receiver) = watch::channel(departs);
-        state.queues.entry(bucket.clone()).or_default().push(Waiter { ticket, departs: sender });
+        let (told, receiver) = watch::channel(departs);
+        let pinned = stands.len() > 1;
+        for Stand { bucket, span } in &stands {
+            let waiter = Waiter { ticket, departs, span: *span, pinned, told: told.clone() };
+            state.queues.entry(bucket.clone()).or_default().push(waiter);
+        }
         drop(state);
-        Some(Place { parking: self.clone(), bucket, ticket, departs: receiver })
+        Some(Place { parking: self.clone(), stands, ticket, departs: receiver })
     }
 
     /// Requests held now.
@@ -77,19 +108,30 @@ impl Place {
         }
     }
 
-    /// Leaves the queue before its turn: those behind move up by `span`.
-    pub fn leave(self, span: Millis) {
+    /// Leaves the queue before its turn: those behind move up, as far as nobody pinned stands before them. True when
+    /// all of them did, so that the store may have the cost back.
+    #[must_use]
+    pub fn leave(self) -> bool {
+        let [Stand { bucket, span }] = &self.stands[..] else { return false };
         let own = self.departs();
-        let state = self.parking.state.lock();
-        for waiter in state.queues.get(&self.bucket).into_iter().flatten() {
-            waiter.departs.send_if_modified(|departs| {
-                let behind = waiter.ticket != self.ticket && *departs > own;
-                if behind {
-                    *departs = own.max(*departs + Millis(-span.0));
-                }
-                behind
-            });
+        let mut state = self.parking.state.lock();
+        let Some(queue) = state.queues.get_mut(bucket) else { return true };
+        let behind = |waiter: &Waiter| waiter.ticket != self.ticket && waiter.departs > own;
+        let pinned = queue.iter().filter(|waiter| behind(waiter) && waiter.pinned).map(|waiter| waiter.departs).min();
+        for waiter in queue.iter_mut().filter(|waiter| behind(waiter)) {
+            if pinned.is_none_or(|pinned| waiter.departs < pinned) {
+                waiter.departs = own.max(waiter.departs + Millis(-span.0));
+                waiter.told.send_replace(waiter.departs);
+            }
         }
+        pinned.is_none()
+    }
+}
+
+impl Waiter {
+    /// Whether one that departs at `departs` and takes `span` would be too near.
+    fn meets(&self, departs: Timestamp, span: Millis) -> bool {
+        departs < self.departs + self.span && self.departs < departs + span
     }
 }
 
@@ -97,10 +139,12 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut state = self.parking.state.lock();
         state.held -= 1;
-        if let Some(queue) = state.queues.get_mut(&self.bucket) {
-            queue.retain(|waiter| waiter.ticket != self.ticket);
-            if queue.is_empty() {
-                state.queues.remove(&self.bucket);
+        for Stand { bucket, .. } in &self.stands {
+            if let Some(queue) = state.queues.get_mut(bucket) {
+                queue.retain(|waiter| waiter.ticket != self.ticket);
+                if queue.is_empty() {
+                    state.queues.remove(bucket);
+                }
             }
         }
     }
@@ -111,30 +155,11 @@ pub fn span_of(meter: &Meter, cost: i64) -> Millis {
     Millis(mul_div_floor(cost, meter.quota.window.nominal().0, meter.quota.count))
 }
 
-/// A bucket's identity as bytes: its meter and parts, each with its length, so that no two buckets share one.
+/// The name of a bucket as bytes; no two buckets share one.
 pub fn bucket(meter: &Meter, parts: &[Part<'_>]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(64);
-    let mut push = |tag: u8, value: &[u8]| {
-        bytes.push(tag);
-        bytes.extend_from_slice(&value.len().to_le_bytes());
-        bytes.extend_from_slice(value);
-    };
-    push(0, meter.identity.as_bytes());
-    for part in parts {
-        match part {
-            Part::Address(std::net::IpAddr::V4(address)) => push(1, &address.octets()),
-            Part::Address(std::net::IpAddr::V6(address)) => push(2, &address.octets()),
-            Part::Named(kind, value) => {
-                push(3, kind.as_bytes());
-                push(4, value);
-            }
-            Part::Owned(kind, value) => {
-                push(3, kind.as_bytes());
-                push(4, value);
-            }
-        }
-    }
-    bytes
+    let mut name = Vec::with_capacity(64);
+    write_name(&meter.identity, parts, |bytes| name.extend_from_slice(bytes));
+    name
 }
 
 #[cfg(test)]
@@ -142,34 +167,77 @@ mod tests {
     use super::*;
 
     const CAPACITY: u64 = 10;
+    const SPAN: Millis = Millis(500);
+
+    fn stand(bucket: &str) -> Stand {
+        Stand { bucket: bucket.into(), span: SPAN }
+    }
+
+    fn park(parking: &Arc<Parking>, buckets: &[&str], departs: i64) -> Place {
+        let stands = buckets.iter().map(|bucket| stand(bucket)).collect();
+        parking.park(CAPACITY, stands, Timestamp(departs)).unwrap()
+    }
 
     fn places(parking: &Arc<Parking>, departures: &[i64]) -> Vec<Place> {
-        departures.iter().map(|at| parking.park(CAPACITY, b"bucket".to_vec(), Timestamp(*at)).unwrap()).collect()
+        departures.iter().map(|at| park(parking, &["bucket"], *at)).collect()
+    }
+
+    fn departures(places: &[Place]) -> Vec<i64> {
+        places.iter().map(|place| place.departs().0).collect()
     }
 
     #[test]
     fn those_behind_a_leaver_move_up_and_those_before_do_not() {
         let parking = Arc::new(Parking::default());
         let mut queue = places(&parking, &[500, 1000, 1500, 2000]);
-        queue.remove(1).leave(Millis(500));
-        let departures: Vec<_> = queue.iter().map(|place| place.departs().0).collect();
-        assert_eq!(departures, [500, 1000, 1500]);
+        assert!(queue.remove(1).leave());
+        assert_eq!(departures(&queue), [500, 1000, 1500]);
         assert_eq!(parking.held(), 3);
+    }
+
+    #[test]
+    fn nobody_moves_up_onto_one_that_stands_in_two_queues() {
+        let parking = Arc::new(Parking::default());
+        let mut queue = places(&parking, &[500, 1000]);
+        queue.push(park(&parking, &["other", "bucket"], 1500));
+        queue.push(park(&parking, &["bucket"], 2000));
+        assert!(!queue.remove(0).leave(), "the end of the queue has not moved");
+        assert_eq!(departures(&queue), [500, 1500, 2000]);
+        assert!(!queue.remove(1).leave(), "its places stay taken");
+        assert_eq!(departures(&queue), [500, 2000]);
+    }
+
+    #[test]
+    fn one_that_stands_in_two_queues_stays_apart_from_the_other_queue_too() {
+        let parking = Arc::new(Parking::default());
+        let first = park(&parking, &["a"], 1000);
+        let before = park(&parking, &["b"], 1000);
+        let both = park(&parking, &["a", "b"], 1500);
+        assert!(!first.leave());
+        assert_eq!(departures(&[before, both]), [1000, 1500]);
+    }
+
+    #[test]
+    fn one_that_was_told_the_turn_of_another_goes_behind_the_last() {
+        let parking = Arc::new(Parking::default());
+        let queue = places(&parking, &[500, 1000, 1000, 1499]);
+        assert_eq!(departures(&queue), [500, 1000, 1500, 2000]);
+        assert_eq!(park(&parking, &["other"], 1000).departs(), Timestamp(1000));
     }
 
     #[test]
     fn no_more_than_the_capacity_is_held() {
         let parking = Arc::new(Parking::default());
         let held = places(&parking, &[1, 2]);
-        assert!(parking.park(2, b"other".to_vec(), Timestamp(3)).is_none());
+        assert!(parking.park(2, vec![stand("other")], Timestamp(3)).is_none());
         drop(held);
-        assert!(parking.park(2, b"other".to_vec(), Timestamp(3)).is_some());
+        assert!(parking.park(2, vec![stand("other")], Timestamp(3)).is_some());
     }
 
     #[test]
     fn an_empty_queue_is_forgotten() {
         let parking = Arc::new(Parking::default());
-        drop(places(&parking, &[1, 2]));
+        drop(vec![park(&parking, &["a", "b"], 1), park(&parking, &["b"], 2)]);
         assert!(parking.state.lock().queues.is_empty());
     }
 }

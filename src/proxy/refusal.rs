@@ -6,11 +6,11 @@
 
 use super::accept::{self, Form};
 use super::headers::{Style, retry};
-use super::instant::rfc3339;
 use super::members::{Member, Members, Value, write_json_string};
 use super::page::ResponsePage;
 use super::{cors, grpc};
 use crate::algorithm::Wait;
+use crate::algorithm::calendar::rfc3339;
 use crate::limiter::rejection::Rejection;
 use crate::limiter::verdict::{LimitStatus, Verdict};
 use crate::policy::limit_text::counted;

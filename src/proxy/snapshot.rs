@@ -10,6 +10,7 @@ use crate::config::{Problem, Severity};
 use crate::metrics::{CheckCounters, LimitCounters, Metrics, UNMATCHED};
 use crate::policy::{self, Policy};
 use arc_swap::ArcSwap;
+use http::HeaderValue;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -26,6 +27,8 @@ pub struct Snapshot {
     pub admin_token: Option<Secret>,
     pub style: Style,
     pub upstreams: Vec<Upstream>,
+    /// The name of each tier, as requests carry it upstream.
+    tier_headers: Vec<HeaderValue>,
     pages: Vec<ResponsePage>,
     /// By tier and route; where neither has its own the global page, which is the first.
     page_of: HashMap<(usize, Option<usize>), usize>,
@@ -44,6 +47,7 @@ impl Snapshot {
             generation,
             limit_counters: policy.limits.iter().map(|_| OnceLock::new()).collect(),
             check_counters: (0..policy.tiers.len() * (policy.routes.len() + 1)).map(|_| OnceLock::new()).collect(),
+            tier_headers: policy.tiers.iter().map(|tier| tier_header(&tier.name)).collect(),
             policy,
             server: config.server.clone(),
             admin_token: config.admin.token.clone(),
@@ -61,6 +65,11 @@ impl Snapshot {
         &self.pages[page.copied().unwrap_or(0)]
     }
 
+    /// The tier's name as a header value.
+    pub fn tier_header(&self, tier: usize) -> &HeaderValue {
+        &self.tier_headers[tier]
+    }
+
     /// The route's label.
     pub fn route_name(&self, route: Option<usize>) -> &str {
         route.map_or(UNMATCHED, |route| &self.policy.routes[route].name)
@@ -76,6 +85,10 @@ impl Snapshot {
         self.check_counters[tier * (self.policy.routes.len() + 1) + column]
             .get_or_init(|| metrics.check_counters(&self.policy.tiers[tier].name, self.route_name(route)))
     }
+}
+
+fn tier_header(name: &str) -> HeaderValue {
+    HeaderValue::from_str(name).expect("the configuration allows letters, digits and `_.-` in a tier's name")
 }
 
 type PageIndex = HashMap<(usize, Option<usize>), usize>;

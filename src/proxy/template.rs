@@ -4,12 +4,10 @@
 //! loops and no way to leave out the escaping, which follows from the content type.
 
 use super::members::{Member, Members, Value, write_json_string};
+use crate::config::problem::nearest;
 
 /// The longest template that is taken, in bytes.
 pub const MAX_TEMPLATE_BYTES: usize = 64 * 1024;
-
-/// How alike (Jaro-Winkler, 0 to 1) a member has to be to be proposed for an unknown name.
-const LIKENESS: f64 = 0.8;
 
 /// How values are made harmless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,15 +105,11 @@ fn unclosed(offset: usize) -> TemplateError {
 
 fn member_named(name: &str, offset: usize) -> Result<Member, TemplateError> {
     Member::by_name(name).ok_or_else(|| {
-        let likeness = |member: Member| strsim::jaro_winkler(name, member.name());
-        let nearest = Member::ALL
-            .into_iter()
-            .max_by(|one, other| likeness(*one).total_cmp(&likeness(*other)))
-            .filter(|near| likeness(*near) >= LIKENESS);
-        let hint = nearest.map_or_else(
-            || format!("the members are {}", Member::ALL.map(Member::name).join(", ")),
-            |near| format!("did you mean `{}`?", near.name()),
-        );
+        let members = Member::ALL.map(Member::name);
+        let hint = match nearest(name, members) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the members are {}", members.join(", ")),
+        };
         let shown: String = name.chars().take(64).collect();
         TemplateError { message: format!("a template has no member `{shown}`"), offset, hint: Some(hint) }
     })

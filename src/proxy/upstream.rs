@@ -5,7 +5,7 @@
 //! choosing a server again for a retry costs the caller nothing.
 
 use crate::config::Problem;
-use crate::config::model::{Upstream as Written, UpstreamProtocol};
+use crate::config::model::{Name, Upstream as Written, UpstreamProtocol};
 use crate::time::Millis;
 use pingora::protocols::ALPN;
 use pingora::proxy::Session;
@@ -20,9 +20,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The longest order of turns; weights are scaled down to it.
 const MAX_TURNS: usize = 4096;
-
-/// The most retries that a configuration may ask for.
-pub const MAX_RETRIES: u32 = 10;
 
 /// One upstream, ready to be used.
 #[derive(Debug)]
@@ -42,7 +39,7 @@ pub struct Upstream {
 #[derive(Debug)]
 struct Server {
     /// As configured.
-    name: String,
+    name: Name,
     address: SocketAddr,
 }
 
@@ -55,7 +52,7 @@ impl Upstream {
             let name = &server.address.value;
             match name.to_socket_addrs().map(|mut addresses| addresses.next()) {
                 Ok(Some(address)) => {
-                    servers.push(Server { name: name.clone(), address });
+                    servers.push(Server { name: Name::from(name.as_str()), address });
                     weights.push(server.weight);
                 }
                 Ok(None) => problems.push(Problem::error(server.address.at, format!("\"{name}\" has no address"))),
@@ -74,12 +71,12 @@ impl Upstream {
             connect_timeout: written.connect_timeout.to_duration(),
             read_timeout: written.read_timeout.to_duration(),
             write_timeout: written.write_timeout.to_duration(),
-            retries: written.retries.min(MAX_RETRIES),
+            retries: written.retries,
         }
     }
 
     /// The server whose turn it is, and its name. `read_timeout` is the route's own, if it has one.
-    pub fn peer(&self, read_timeout: Option<Millis>) -> Option<(HttpPeer, &str)> {
+    pub fn peer(&self, read_timeout: Option<Millis>) -> Option<(HttpPeer, Name)> {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let server = &self.servers[*self.turns.get(turn % self.turns.len().max(1))?];
         let mut peer = HttpPeer::new(server.address, false, String::new());
@@ -92,7 +89,7 @@ impl Upstream {
         if self.protocol == UpstreamProtocol::H2 {
             options.alpn = ALPN::H2;
         }
-        Some((peer, &server.name))
+        Some((peer, server.name.clone()))
     }
 
     /// Whether a request that failed after `tries` attempts may be tried again: when nothing of it was sent, or when

@@ -63,8 +63,18 @@ struct Restriction {
 #[derive(Debug)]
 struct KeyScope {
     method: Option<Box<str>>,
-    path: Box<str>,
+    /// What stands between the slashes, the empty text before the first included. With `any_rest` the last one is the
+    /// beginning of what may follow.
+    pieces: Box<[Piece]>,
     any_rest: bool,
+}
+
+/// One segment of a key's scope.
+#[derive(Debug, PartialEq, Eq)]
+enum Piece {
+    Literal(Box<str>),
+    /// Any one segment that is not empty.
+    Parameter,
 }
 
 /// All keys, by digest.
@@ -250,19 +260,11 @@ impl KeyRecord {
 
 impl KeyScope {
     fn new(pattern: &KeyPattern) -> Self {
-        let mut path = canonical_literal(&pattern.path);
-        let mut any_rest = pattern.any_rest;
-        // `/files/*rest`, as routes write it, is `/files/*`.
-        if let Some((before, "*")) =
-            path.rsplit_once('/').map(|(before, last)| (before, last.get(..1).unwrap_or_default()))
-        {
-            path.truncate(before.len() + 1);
-            any_rest = true;
+        Self {
+            method: pattern.method.as_deref().map(Into::into),
+            pieces: pattern.path.split('/').map(Piece::new).collect(),
+            any_rest: pattern.any_rest,
         }
-        if !any_rest && path.len() > 1 {
-            path.truncate(path.trim_end_matches('/').len().max(1));
-        }
-        Self { method: pattern.method.as_deref().map(Into::into), path: path.into(), any_rest }
     }
 
     fn takes(&self, method: &str, path: &str) -> bool {
@@ -274,30 +276,36 @@ impl KeyScope {
         by_method && self.takes_path(path)
     }
 
-    /// Segment by segment, so that `:id` takes one. With a rest, the last piece is the beginning of what may
-    /// follow, and an empty one (`/api/*`) also lets the path end before it, as `/api` and `/api/` are one path to
-    /// routes.
+    /// Segment by segment, so that `:id` takes one. An empty beginning of the rest (`/api/*`) also lets the path end
+    /// before it, as `/api` and `/api/` are one path to routes.
     fn takes_path(&self, path: &str) -> bool {
         let mut segments = path.split('/');
-        let mut pieces = self.path.split('/').peekable();
-        while let Some(piece) = pieces.next() {
-            let is_rest = self.any_rest && pieces.peek().is_none();
-            match segments.next() {
-                Some(segment) if is_rest => return segment.starts_with(piece),
-                None => return is_rest && piece.is_empty(),
-                Some(segment) if is_parameter(piece) && !segment.is_empty() => {}
-                Some(segment) if segment == piece => {}
-                Some(_) => return false,
+        let (fixed, rest) = match self.pieces.split_last() {
+            Some((Piece::Literal(beginning), fixed)) if self.any_rest => (fixed, Some(beginning)),
+            _ => (&*self.pieces, None),
+        };
+        let takes_fixed = fixed.iter().all(|piece| segments.next().is_some_and(|segment| piece.takes(segment)));
+        takes_fixed
+            && match (rest, segments.next()) {
+                (Some(beginning), Some(segment)) => segment.starts_with(&**beginning),
+                (Some(beginning), None) => beginning.is_empty(),
+                (None, next) => next.is_none(),
             }
-        }
-        segments.next().is_none()
     }
 }
 
-/// `:id` or `{id}`.
-fn is_parameter(piece: &str) -> bool {
-    let is_braced = piece.len() > 2 && piece.starts_with('{') && piece.ends_with('}');
-    is_braced || piece.len() > 1 && piece.starts_with(':')
+impl Piece {
+    /// Told apart before escapes are taken away: `%3Aid` is the segment `:id`, and no parameter.
+    fn new(text: &str) -> Self {
+        if text.starts_with(':') { Self::Parameter } else { Self::Literal(canonical_literal(text).into()) }
+    }
+
+    fn takes(&self, segment: &str) -> bool {
+        match self {
+            Self::Literal(literal) => **literal == *segment,
+            Self::Parameter => !segment.is_empty(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -9,9 +9,10 @@
 //! Never done here: skipping what cannot be read, mixing two headers, using an entry's text as an identity.
 
 use crate::config::model::ClientIpHeader;
+use crate::config::units::unmapped;
 use http::HeaderMap;
 use http::header::{FORWARDED, HeaderName};
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -22,9 +23,6 @@ pub const MAX_HOPS: usize = 64;
 
 /// Longest entry that is looked at: a bracketed address with a zone and a port, generously.
 const MAX_ENTRY_BYTES: usize = 128;
-
-/// IPv6 networks at least this long may be networks of IPv4-mapped addresses (`::ffff:0:0/96`, RFC 4291 2.5.5.2).
-const MAPPED_PREFIX: u8 = 96;
 
 /// How the client's address is found and grouped.
 #[derive(Clone, Debug)]
@@ -108,16 +106,7 @@ impl AddressRules {
 /// IPv4-mapped address is the IPv4 one; `::/0` holds IPv6 only.
 pub fn contains(nets: &[IpNet], address: IpAddr) -> bool {
     let address = address.to_canonical();
-    nets.iter().any(|net| canonical_net(*net).contains(&address))
-}
-
-fn canonical_net(net: IpNet) -> IpNet {
-    let IpNet::V6(v6) = net else { return net };
-    let length = v6.prefix_len();
-    match v6.addr().to_ipv4_mapped() {
-        Some(v4) if length >= MAPPED_PREFIX => Ipv4Net::new(v4, length - MAPPED_PREFIX).map_or(net, IpNet::V4),
-        _ => net,
-    }
+    nets.iter().any(|net| unmapped(*net).contains(&address))
 }
 
 /// Reads one address as proxies write it: `192.0.2.1`, `192.0.2.1:443`, `2001:db8::1`, `[2001:db8::1]`,

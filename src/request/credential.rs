@@ -160,61 +160,57 @@ fn cookie_value<'a>(pair: &'a [u8], name: &str) -> Option<&'a [u8]> {
     (pair[..equals].trim_ascii() == name.as_bytes()).then(|| pair[equals + 1..].trim_ascii())
 }
 
-/// What has to change so that a request shows no key any more. Default: nothing.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Stripped {
-    /// Headers to set to exactly these lines, in this order; none means to remove the header.
-    pub headers: SmallVec<[(HeaderName, Vec<HeaderValue>); 2]>,
-    /// The query to send instead, when it changes; empty: send no query.
-    pub query: Option<Vec<u8>>,
-}
+/// Headers to set to exactly these lines, in this order; none means to remove the header.
+pub type Rewritten = SmallVec<[(HeaderName, Vec<HeaderValue>); 2]>;
 
-/// Takes the key away from every configured place, whether or not it was right: `Authorization` where it is not
-/// clearly of another scheme, the key's cookie out of `Cookie`, the key's parameter out of the query, the key's own
-/// header whole.
-pub fn strip(sources: &[KeySource], headers: &HeaderMap, query: Option<&[u8]>) -> Stripped {
-    let mut stripped = Stripped::default();
-    let mut parameters: SmallVec<[&str; 2]> = SmallVec::new();
+/// What of the headers has to change so that they show no key any more, whether or not it was right: `Authorization`
+/// where it is not clearly of another scheme, the key's cookie out of `Cookie`, the key's own header whole.
+pub fn strip_headers(sources: &[KeySource], headers: &HeaderMap) -> Rewritten {
+    let mut rewritten = Rewritten::new();
     let mut cookies: SmallVec<[&str; 2]> = SmallVec::new();
     for source in sources {
         match source {
             KeySource::Bearer => {
                 let keep = |line: &HeaderValue| matches!(authorization(line.as_bytes()), Authorization::Other);
                 let kept = |line: &HeaderValue| keep(line).then(|| line.clone());
-                stripped.rewrite(AUTHORIZATION, headers.get_all(AUTHORIZATION), kept);
+                rewrite(&mut rewritten, AUTHORIZATION, headers.get_all(AUTHORIZATION), kept);
             }
             KeySource::Header(name) => {
                 if let Ok(name) = HeaderName::from_bytes(name.as_bytes()) {
                     let lines = headers.get_all(&name);
-                    stripped.rewrite(name.clone(), lines, |_| None);
+                    rewrite(&mut rewritten, name.clone(), lines, |_| None);
                 }
             }
-            KeySource::Query(name) => parameters.push(name),
+            KeySource::Query(_) => {}
             KeySource::Cookie(name) => cookies.push(name),
         }
     }
     if !cookies.is_empty() {
-        stripped.rewrite(COOKIE, headers.get_all(COOKIE), |line| without_cookies(line, &cookies));
+        rewrite(&mut rewritten, COOKIE, headers.get_all(COOKIE), |line| without_cookies(line, &cookies));
     }
-    if let (Some(query), false) = (query, parameters.is_empty()) {
-        stripped.query = query::without(query, &parameters);
-    }
-    stripped
+    rewritten
 }
 
-impl Stripped {
-    /// Puts each line of a header through `change`; what it gives none for is left out. A header that comes out as
-    /// it was is not listed.
-    fn rewrite(
-        &mut self,
-        name: HeaderName,
-        lines: GetAll<'_, HeaderValue>,
-        change: impl Fn(&HeaderValue) -> Option<HeaderValue>,
-    ) {
-        let changed: Vec<HeaderValue> = lines.iter().filter_map(change).collect();
-        if !lines.iter().eq(&changed) {
-            self.headers.push((name, changed));
-        }
+/// The query without the key's parameters; none when it has none of them, empty when nothing else is left.
+pub fn strip_query(sources: &[KeySource], query: &[u8]) -> Option<Vec<u8>> {
+    let names = sources.iter().filter_map(|source| match source {
+        KeySource::Query(name) => Some(name.as_str()),
+        KeySource::Bearer | KeySource::Header(_) | KeySource::Cookie(_) => None,
+    });
+    query::without(query, &names.collect::<SmallVec<[&str; 2]>>())
+}
+
+/// Puts each line of a header through `change`; what it gives none for is left out. A header that comes out as it was
+/// is not listed.
+fn rewrite(
+    rewritten: &mut Rewritten,
+    name: HeaderName,
+    lines: GetAll<'_, HeaderValue>,
+    change: impl Fn(&HeaderValue) -> Option<HeaderValue>,
+) {
+    let changed: Vec<HeaderValue> = lines.iter().filter_map(change).collect();
+    if !lines.iter().eq(&changed) {
+        rewritten.push((name, changed));
     }
 }
 

@@ -38,6 +38,26 @@ fn b47_a_client_that_is_still_sending_reads_its_429() {
 }
 
 #[test]
+fn b47_a_refused_body_of_unknown_length_or_unasked_for_is_read_to_its_end() {
+    let gateway = exhausted();
+    let block = vec![b'x'; 65_536];
+    let piece = [b"10000\r\n".as_slice(), &block, b"\r\n"].concat();
+    read_to_the_end(&gateway, &[("Transfer-Encoding", "chunked")], &piece, b"0\r\n\r\n");
+    read_to_the_end(&gateway, &[("Expect", "100-continue"), ("Content-Length", "4194304")], &block, b"");
+}
+
+/// Sends 64 pieces and the end, of which none may meet a closed connection, and reads the refusal.
+fn read_to_the_end(gateway: &Gateway, headers: &[(&str, &str)], piece: &[u8], end: &[u8]) {
+    let mut client = gateway.connect();
+    client.send(render("POST", "/", headers, b""));
+    for _ in 0..64 {
+        client.try_send(piece).expect("the gateway still reads");
+    }
+    client.try_send(end).expect("the gateway still reads");
+    assert_eq!(client.read("POST").status, 429);
+}
+
+#[test]
 fn b47_a_refused_upload_does_not_hold_the_connection_for_ever() {
     let gateway = exhausted();
     let mut client = gateway.connect();

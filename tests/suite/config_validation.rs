@@ -27,7 +27,7 @@ fn assert_setup_refused(setup: &Setup, words: &[&str]) {
 fn a_key_of_another_algorithm_is_complained_of_once() {
     let limit = "[[limits]]\nname = \"a\"\nper = \"ip\"\nrate = \"1/s\"\nburst = 5\n";
     let output = check(&Setup::new(limit)).output();
-    assert!(output.contains("`burst` is for `token_bucket` only") && output.contains(": 1 errors"), "{output}");
+    assert!(output.contains("`burst` is for `token_bucket` only") && output.contains(": 1 error,"), "{output}");
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn every_configuration_of_the_pages_passes_the_check() {
         let mut keys_are_read = keys.is_empty();
         for block in mains {
             let checked = check(block, keys);
-            keys_are_read |= checked.stdout.contains(" 1 consumers");
+            keys_are_read |= checked.stdout.contains(" 1 consumer,");
             if checked.code != Some(0) || checked.output().contains("warning:") {
                 wrong.push(format!("{}: {}", page.display(), checked.output()));
             }

@@ -1,6 +1,6 @@
 //! The leaky bucket holds requests until their turn.
 
-use crate::support::client::render;
+use crate::support::client::{chunked, render};
 use crate::support::*;
 use std::time::{Duration, Instant};
 
@@ -80,4 +80,45 @@ fn what_was_held_is_logged_as_delayed() {
     assert_eq!(gateway.get("/second").status, 200);
     assert_eq!(gateway.access_line("/first")["decision"], "allowed");
     assert_eq!(gateway.access_line("/second")["decision"], "delayed");
+}
+
+#[test]
+fn a_body_of_any_size_and_framing_outlives_the_wait() {
+    let gateway = Setup::limited(&[r#"algorithm = "leaky_bucket", rate = "10/s", queue = 10"#]).start();
+    assert_eq!(gateway.get("/").status, 200);
+    for size in [5, 65_536, 65_537, 300_000] {
+        let body = vec![b'x'; size];
+        let pieces: Vec<&[u8]> = body.chunks(7000).collect();
+        let framed = [
+            render("POST", "/", &[("Content-Length", &size.to_string())], b""),
+            render("POST", "/", &[("Transfer-Encoding", "chunked")], b""),
+        ];
+        for (head, body) in framed.into_iter().zip([body.clone(), chunked(&pieces)]) {
+            let mut client = gateway.connect();
+            client.send([head, body].concat());
+            assert_eq!(client.read("POST").status, 200, "{size} bytes");
+            assert_eq!(gateway.upstream.last().body.len(), size);
+        }
+    }
+}
+
+#[test]
+fn a_client_that_leaves_with_its_body_unread_frees_its_place_at_once() {
+    let gateway = Setup::limited(&[r#"algorithm = "leaky_bucket", rate = "1/20s", queue = 10"#]).start();
+    assert_eq!(gateway.get("/").status, 200);
+    let bodies: [(&str, &str, Vec<u8>); 3] = [
+        ("Content-Length", "5", b"hello".to_vec()),
+        ("Content-Length", "100000", vec![b'x'; 100_000]),
+        ("Transfer-Encoding", "chunked", chunked(&[b"hello"])),
+    ];
+    for (name, value, body) in bodies {
+        let mut waiting = gateway.connect();
+        waiting.send([render("POST", "/", &[(name, value)], b""), body].concat());
+        wait_until("it is held", || gateway.metric("sluicegate_requests_in_flight", &[]) == 1.0);
+        let left = Instant::now();
+        waiting.reset();
+        gateway.wait_idle();
+        assert!(left.elapsed() < Duration::from_secs(10), "{name} {value}: {:?}", left.elapsed());
+    }
+    assert_eq!(gateway.upstream.count(), 1);
 }

@@ -44,6 +44,8 @@ fn an_idle_gateway_ends_at_once_on_every_ending_signal() {
         let mut gateway = Setup::default().start();
         let mut kept = gateway.connect();
         assert_eq!(kept.get("/").status, 200);
+        let _silent = gateway.connect();
+        assert_eq!(gateway.get("/").status, 200);
         gateway.signal(signal);
         let sent = Instant::now();
         assert_eq!(gateway.wait_exit(PATIENCE), Some(0), "{signal}");

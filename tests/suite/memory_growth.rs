@@ -51,6 +51,21 @@ fn b06_a_full_store_keeps_those_who_are_refused() {
 }
 
 #[test]
+fn b06_a_full_store_keeps_those_who_are_refused_whatever_the_windows_of_the_others() {
+    let gateway = Setup::ip_limited(&[r#"rate = "50/year""#])
+        .trusted()
+        .toml("[[routes]]\nmatch = \"*\"\n[[routes]]\nmatch = \"/few\"\n")
+        .toml("limits = [{ rate = \"5/day\", algorithm = \"fixed_window\" }]\n")
+        .toml("[store.memory]\nmax_entries = 500\n")
+        .start();
+    for _ in 0..6 {
+        gateway.get_from("203.0.113.1", "/few");
+    }
+    visit(&gateway, 0, 2000);
+    assert_eq!(gateway.get_from("203.0.113.1", "/few").status, 429, "longer windows pushed out a caller at its limit");
+}
+
+#[test]
 fn b06_idle_counters_leave() {
     let gateway = Setup::ip_limited(&[r#"rate = "5/s""#]).trusted().start();
     visit(&gateway, 0, 1000);

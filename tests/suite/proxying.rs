@@ -185,3 +185,27 @@ fn responses_pass_unchanged() {
     assert_eq!((answer.all("set-cookie"), answer.one("location")), (vec!["a=1", "b=2"], "/elsewhere"));
     assert_eq!(answer.one("x-custom"), "kept");
 }
+
+#[test]
+fn a_retried_body_counts_once_against_the_cap() {
+    let tries = std::sync::atomic::AtomicUsize::new(0);
+    let gateway = Setup::default().server("max_body_bytes = \"1000B\"").before_script(move |_| {
+        match tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+            0 => Reply::only(End::Reset),
+            _ => Reply::ok(),
+        }
+    });
+    assert_eq!(gateway.request("PUT", "/", &[], &[b'x'; 600]).status, 200);
+    assert_eq!(gateway.upstream.count(), 2);
+}
+
+#[test]
+fn a_switch_of_protocols_that_nobody_asked_for_is_a_bad_gateway() {
+    let gateway = Setup::default()
+        .before_script(|_| Reply::raw("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"));
+    for method in ["GET", "POST"] {
+        let answer = gateway.request(method, "/", &[], b"");
+        assert_eq!((answer.status, answer.error().as_str()), (502, "bad_gateway"), "{method}");
+        assert!(answer.interim.is_empty(), "{method}: {:?}", answer.interim);
+    }
+}

@@ -123,6 +123,7 @@ fn mistakes_of_the_server_and_of_addresses() {
         ),
         ("[admin]\nlisten = \"0.0.0.0:9090\"", "2:10", "not loopback, and there is no `token_file`", "holds a token"),
         ("[admin]\nlisten = \"[::]:9090\"\ntoken_file = \"\"", "2:10", "not loopback", "holds a token"),
+        ("[admin]\nlisten = \"[::]:9090\"\ntoken_file = \"${NOPE:-}\"", "2:10", "not loopback", "holds a token"),
         ("[admin]\ntoken_file = \"/nowhere/token\"", "2:14", "`token_file`: cannot read /nowhere/token", ""),
         ("[client_ip]\ndeny = [\"10.1.2.3/8\"]", "2:9", "bits set beyond its prefix", "\"10.0.0.0/8\""),
         ("[client_ip]\nipv4_prefix = 0", "2:15", "an integer from 8 to 32, not 0", ""),

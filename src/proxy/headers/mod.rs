@@ -129,7 +129,7 @@ impl Single {
 /// on an accepted response with something left.
 fn reset_seconds(status: &LimitStatus<'_>, admitted: bool) -> i64 {
     let least = i64::from(!admitted || status.remaining_requests() == 0);
-    retry::seconds_up(status.reset_after()).clamp(least, MAX_FIELD_INTEGER)
+    status.reset_after().seconds_up().clamp(least, MAX_FIELD_INTEGER)
 }
 
 #[cfg(test)]

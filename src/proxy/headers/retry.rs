@@ -11,14 +11,9 @@ static RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 /// of it.
 pub const MILLISECONDS_BELOW: Millis = Millis::from_seconds(10);
 
-/// A span in whole seconds, rounded up; 0 for one that is not positive. Defined for every span.
-pub fn seconds_up(span: Millis) -> i64 {
-    if span.0 <= 0 { 0 } else { (span.0 - 1) / 1000 + 1 }
-}
-
 /// `Retry-After` (RFC 9110 section 10.2.3): whole seconds, at least 1.
 pub fn after_seconds(wait: Millis) -> i64 {
-    seconds_up(wait).max(1)
+    wait.seconds_up().max(1)
 }
 
 /// `retry-after-ms`, a convention of several SDKs: whole milliseconds, at least 1; only for waits under ten seconds.

@@ -1,15 +1,12 @@
-//! Which counter a charge means: a digest of the meter's identity and the parts, 128 bits wide, under a secret of this
-//! process.
+//! Which counter a charge means: a digest of its name, 128 bits wide, under a secret of this process.
 //!
-//! Parts come from clients: a header, a path parameter. A plain 64-bit hash would let one of them search for a value that
-//! falls together with another's counter and drain it. Under a secret key a collision can only be met by chance, once in
-//! 2^64 counters. Every text is preceded by its length and every part by its kind, so that no two lists of parts
-//! give the same bytes. The parts themselves are not kept.
+//! The name is made of parts that come from clients: a header, a path parameter. A plain 64-bit hash would let one of
+//! them search for a value that falls together with another's counter and drain it. Under a secret key a collision can
+//! only be met by chance, once in 2^64 counters. The parts themselves are not kept.
 
-use crate::charge::Part;
+use crate::charge::{Part, write_name};
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::IpAddr;
 
 /// A counter's name inside this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,13 +20,6 @@ pub(super) struct Key {
 /// What makes the keys of this process unlike those of any other.
 pub(super) struct Secret(u64, u64);
 
-/// Kinds of parts, as the digest sees them.
-mod tag {
-    pub(super) const IPV4: u8 = 4;
-    pub(super) const IPV6: u8 = 6;
-    pub(super) const NAMED: u8 = 1;
-}
-
 impl Secret {
     /// A new one, from the randomness of the operating system that seeds the standard library's hash maps.
     pub(super) fn random() -> Self {
@@ -39,41 +29,16 @@ impl Secret {
     /// The key of the counter of that identity and these parts.
     pub(super) fn key(&self, identity: &str, parts: &[Part<'_>]) -> Key {
         let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
-        write_text(&mut hasher, identity.as_bytes());
-        for part in parts {
-            match part {
-                Part::Address(IpAddr::V4(address)) => {
-                    hasher.write_u8(tag::IPV4);
-                    hasher.write(&address.octets());
-                }
-                Part::Address(IpAddr::V6(address)) => {
-                    hasher.write_u8(tag::IPV6);
-                    hasher.write(&address.octets());
-                }
-                Part::Named(kind, value) => write_named(&mut hasher, kind, value),
-                Part::Owned(kind, value) => write_named(&mut hasher, kind, value),
-            }
-        }
+        write_name(identity, parts, |bytes| hasher.write(bytes));
         let digest = hasher.finish128();
         Key { high: digest.h1, low: digest.h2 }
     }
 }
 
-fn write_named(hasher: &mut SipHasher13, kind: &str, value: &[u8]) {
-    hasher.write_u8(tag::NAMED);
-    write_text(hasher, kind.as_bytes());
-    write_text(hasher, value);
-}
-
-fn write_text(hasher: &mut SipHasher13, text: &[u8]) {
-    hasher.write_usize(text.len());
-    hasher.write(text);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv4Addr, Ipv6Addr};
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
     fn all_differ(secret: &Secret, counters: &[(&str, Vec<Part<'_>>)]) {
         for (index, (identity, parts)) in counters.iter().enumerate() {

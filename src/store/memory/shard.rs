@@ -4,7 +4,7 @@
 //! here is ever walked as a whole: eviction looks at a bounded sample, sweeping at a bounded slice.
 
 use super::key::Key;
-use crate::algorithm::State;
+use crate::algorithm::{State, UNIT};
 use crate::time::Timestamp;
 use hashbrown::HashTable;
 
@@ -84,12 +84,13 @@ impl Shard {
         self.table.find_entry(key.low, |slot| slot.key == key).map(|entry| drop(entry.remove())).is_ok()
     }
 
-    /// Drops the expired slots of a sample or, if there are none, the slot that is nearest to a fresh one: the one that
-    /// expires first and, of several, the one with the least in it. A caller that is being refused is the
-    /// furthest from fresh, so new callers cannot push it out. `keep` is never dropped; `from` picks the sample.
+    /// Drops the expired slots of a sample or, if there are none, the slot that is nearest to a fresh one: the one with
+    /// the least in it, since what is forgotten is granted again, and of several the one that expires first. A caller
+    /// that is being refused has more in its counter than any newcomer, so newcomers cannot push it out, whatever their
+    /// windows. `keep` is never dropped; `from` picks the sample.
     pub(super) fn make_room(&mut self, now: Timestamp, keep: &[Key], from: u64) -> Dropped {
         let mut dropped = Dropped::default();
-        let mut nearest: Option<(Timestamp, i64, usize)> = None;
+        let mut nearest: Option<(i64, Timestamp, usize)> = None;
         let places = self.table.num_buckets();
         let start = usize::try_from(from % (places.max(1) as u64)).expect("a place of the table");
         let mut seen = 0;
@@ -106,8 +107,8 @@ impl Shard {
             if slot.expires <= now {
                 self.drop_place(place);
                 dropped.expired += 1;
-            } else if nearest.is_none_or(|(expires, held, _)| (slot.expires, slot.held()) < (expires, held)) {
-                nearest = Some((slot.expires, slot.held(), place));
+            } else if nearest.is_none_or(|(held, expires, _)| (slot.held(), slot.expires) < (held, expires)) {
+                nearest = Some((slot.held(), slot.expires, place));
             }
         }
         if let Some((_, _, place)) = nearest.filter(|_| dropped.expired == 0) {
@@ -149,12 +150,12 @@ impl Shard {
 }
 
 impl Slot {
-    /// How much is in it, for telling apart slots that expire together. Every algorithm's second cell is what was
-    /// used last.
+    /// How much is in it, in units. Every algorithm's second cell is what was used last; an entry of a log is taken for a
+    /// request of cost 1.
     fn held(&self) -> i64 {
         match &self.state {
             State::Cells(cells) => cells[1],
-            State::Log(log) => i64::try_from(log.len()).unwrap_or(i64::MAX),
+            State::Log(log) => i64::try_from(log.len()).unwrap_or(i64::MAX).saturating_mul(UNIT),
         }
     }
 }
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slot_nearest_to_a_fresh_one_leaves_first_and_the_fullest_last() {
+    fn the_slot_with_the_least_in_it_leaves_first_and_the_fullest_last() {
         let mut shard = shard([(1, 500, 1000), (2, 400, 5000), (3, 400, 2000), (4, 900, 1)]);
         let mut order = Vec::new();
         for _ in 0..4 {
@@ -196,7 +197,7 @@ mod tests {
             assert_eq!(shard.make_room(Timestamp(0), &[], 3), Dropped { expired: 0, evicted: 1 });
             order.extend(before.into_iter().filter(|number| !shard.contains(key(*number))));
         }
-        assert_eq!(order, [3, 2, 1, 4]);
+        assert_eq!(order, [4, 1, 3, 2]);
         assert_eq!(shard.make_room(Timestamp(0), &[], 3), Dropped::default());
     }
 
