@@ -40,12 +40,19 @@ pub fn check(source: &Source, generation: u64) -> Checked {
     let config::Loaded { config, mut problems, sources } = source.load();
     let snapshot = config.as_ref().and_then(|config| {
         let (snapshot, found) = Snapshot::compile(config, generation);
-        problems.extend(found);
+        let news: Vec<_> = found.into_iter().filter(|problem| !is_told(problem, &problems)).collect();
+        problems.extend(news);
         snapshot
     });
     let failed = problems.iter().any(|problem| problem.severity == Severity::Error);
     problems.sort_by_key(|problem| problem.place.map_or((0, 0), |place| (place.file, place.start)));
     Checked { config: config.filter(|_| !failed), snapshot: snapshot.filter(|_| !failed), problems, sources }
+}
+
+/// Whether a mistake that compiling found was told when its file was read: there it has a place, and a better text.
+fn is_told(found: &Problem, told: &[Problem]) -> bool {
+    let mut errors = told.iter().filter(|problem| problem.severity == Severity::Error);
+    errors.any(|error| found.place.is_none() || found.place == error.place)
 }
 
 impl Checked {

@@ -5,8 +5,9 @@
 //! that were written a moment ago may not be whole yet, so a reload waits until they have been left alone
 //! for [`SETTLE`].
 
-use crate::config::model::Config;
+use crate::config::model::{Config, Log};
 use crate::load::{self, Source};
+use crate::proxy::access_log::{AccessLog, Output};
 use crate::proxy::snapshot::{Live, Snapshot};
 use crate::time::Clock;
 use parking_lot::Mutex;
@@ -51,18 +52,37 @@ impl Fixed {
     }
 }
 
+/// What a reload changes of the logs.
+pub struct Logs {
+    pub access: Arc<AccessLog>,
+    /// Sets the level of the program's own log. Its format stays that of the start.
+    pub set_level: Box<dyn Fn(tracing::Level) + Send + Sync>,
+}
+
 /// Reads the configuration again on demand.
 pub struct Reloader {
     source: Source,
     fixed: Fixed,
     /// What the configuration in force was read from.
     files: Mutex<Vec<PathBuf>>,
+    logs: Logs,
+    /// `[log]` of the configuration in force.
+    log: Mutex<Log>,
+}
+
+/// What a reload puts in force, all of it or nothing.
+struct Compiled {
+    snapshot: Snapshot,
+    files: Vec<PathBuf>,
+    log: Log,
+    /// Absent when the access log stays what it is.
+    access: Option<Option<Output>>,
 }
 
 impl Reloader {
     /// `config` is the one that the process was started with.
-    pub fn new(source: Source, config: &Config, files: Vec<PathBuf>) -> Self {
-        Self { source, fixed: Fixed::of(config), files: Mutex::new(files) }
+    pub fn new(source: Source, config: &Config, files: Vec<PathBuf>, logs: Logs) -> Self {
+        Self { source, fixed: Fixed::of(config), files: Mutex::new(files), logs, log: Mutex::new(config.log.clone()) }
     }
 
     /// Replaces the snapshot and says true, or logs every reason not to and says false.
@@ -70,13 +90,12 @@ impl Reloader {
         let files = self.files.lock().clone();
         settle(&files).await;
         let generation = live.load().generation + 1;
-        let (source, fixed) = (self.source.clone(), self.fixed.clone());
+        let (source, fixed, log) = (self.source.clone(), self.fixed.clone(), self.log.lock().clone());
         // Reading files and resolving names blocks.
-        let compiled = tokio::task::spawn_blocking(move || compile(&source, &fixed, generation)).await;
+        let compiled = tokio::task::spawn_blocking(move || compile(&source, &fixed, &log, generation)).await;
         match compiled {
-            Ok(Ok((snapshot, files))) => {
-                *self.files.lock() = files;
-                live.store(Arc::new(snapshot));
+            Ok(Ok(compiled)) => {
+                self.put_in_force(compiled, live);
                 tracing::info!(generation, "configuration reloaded");
                 true
             }
@@ -93,9 +112,19 @@ impl Reloader {
             }
         }
     }
+
+    fn put_in_force(&self, compiled: Compiled, live: &Live) {
+        *self.files.lock() = compiled.files;
+        if let Some(output) = compiled.access {
+            self.logs.access.replace(output);
+        }
+        (self.logs.set_level)(compiled.log.level);
+        *self.log.lock() = compiled.log;
+        live.store(Arc::new(compiled.snapshot));
+    }
 }
 
-fn compile(source: &Source, fixed: &Fixed, generation: u64) -> Result<(Snapshot, Vec<PathBuf>), Vec<String>> {
+fn compile(source: &Source, fixed: &Fixed, log: &Log, generation: u64) -> Result<Compiled, Vec<String>> {
     let checked = load::check(source, generation);
     for warning in checked.rendered_warnings() {
         tracing::warn!(problem = %warning, "configuration");
@@ -104,10 +133,14 @@ fn compile(source: &Source, fixed: &Fixed, generation: u64) -> Result<(Snapshot,
     let files = checked.files();
     let (Some(config), Some(snapshot)) = (checked.config, checked.snapshot) else { return Err(reasons) };
     let changed = fixed.changed(&Fixed::of(&config));
-    if changed.is_empty() {
-        return Ok((snapshot, files));
+    if !changed.is_empty() {
+        let refusal = |key| format!("{key} cannot be changed by a reload: restart the gateway");
+        return Err(changed.into_iter().map(refusal).collect());
     }
-    Err(changed.into_iter().map(|key| format!("{key} cannot be changed by a reload: restart the gateway")).collect())
+    let moved = (&config.log.access, config.log.format) != (&log.access, log.format);
+    let access = moved.then(|| Output::open(&config.log.access, config.log.format)).transpose();
+    let access = access.map_err(|error| vec![format!("cannot open the access log {error}")])?;
+    Ok(Compiled { snapshot, files, log: config.log, access })
 }
 
 async fn settle(files: &[PathBuf]) {

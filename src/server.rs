@@ -6,7 +6,7 @@
 
 use crate::admin::Admin;
 use crate::config::MAX_RETRIES;
-use crate::config::model::{Config, Server as ServerConfig};
+use crate::config::model::Config;
 use crate::metrics::Metrics;
 use crate::proxy::access_log::AccessLog;
 use crate::proxy::connection::{self, Connections};
@@ -16,7 +16,7 @@ use crate::proxy::{Gate, serve_options};
 use crate::reload::Reloader;
 use crate::store::Store;
 use crate::store::memory::{MemoryStore, SWEEP_BUDGET};
-use crate::time::{Clock, Stopwatch};
+use crate::time::{Clock, Millis, Stopwatch};
 use pingora::proxy::http_proxy;
 use pingora::server::configuration::ServerConf;
 use std::io;
@@ -92,14 +92,15 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
         clock,
         metrics: metrics.clone(),
         access_log: access_log.clone(),
-        parking: Parking::new(server.max_parked),
+        parking: Arc::new(Parking::default()),
     };
     let mut proxy = http_proxy(&Arc::new(pingora_conf(threads)), gate);
     proxy.server_options = Some(serve_options(&server));
     let proxy = Arc::new(proxy);
     let connections = Connections::new();
     for listener in listeners {
-        let deadlines = connection::Deadlines::new(&server);
+        let live = live.clone();
+        let deadlines = move || connection::Deadlines::new(&live.load().server);
         tokio::spawn(connection::accept(
             listener,
             proxy.clone(),
@@ -108,12 +109,12 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
             shutting_down.clone(),
         ));
     }
-    let admin = Arc::new(Admin::new(metrics.clone(), config.admin.token.clone(), shutting_down.clone()));
+    let admin = Arc::new(Admin::new(metrics.clone(), live.clone(), shutting_down.clone()));
     tokio::spawn(connection::accept_http1(admin_listener, admin, shutting_down.clone()));
     tokio::spawn(sweep(store, clock, metrics.clone()));
 
     tracing::info!(listen = ?server.listen, admin = %config.admin.listen, "ready");
-    let reloads = Reloads { reloader, live, metrics };
+    let reloads = Reloads { reloader, live: live.clone(), metrics };
     if early_reload.swap(false, Ordering::AcqRel) {
         reloads.reload().await;
     }
@@ -121,7 +122,7 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
         shutdown.send_replace(true);
         pingora::apps::HttpServerApp::http_cleanup(&*proxy).await;
         tokio::select! {
-            () = drained(&connections, &server) => {}
+            () = drained(&connections, live.load().server.drain) => {}
             _ = signals.second() => tracing::warn!("ending at once"),
         }
     }
@@ -147,11 +148,11 @@ fn pingora_conf(threads: usize) -> ServerConf {
     }
 }
 
-async fn drained(connections: &Connections, server: &ServerConfig) {
+async fn drained(connections: &Connections, limit: Millis) {
     let started = Stopwatch::start();
     let open = connections.open();
-    tracing::info!(open, limit_ms = server.drain.0, "draining");
-    while connections.open() > 0 && started.elapsed() < server.drain.to_duration() {
+    tracing::info!(open, limit_ms = limit.0, "draining");
+    while connections.open() > 0 && started.elapsed() < limit.to_duration() {
         tokio::time::sleep(DRAIN_POLL).await;
     }
     if connections.open() > 0 {

@@ -4,6 +4,7 @@
 //! but the process; `/readyz` says 503 from the moment a drain begins.
 
 use crate::metrics::Metrics;
+use crate::proxy::snapshot::Live;
 use async_trait::async_trait;
 use http::{Method, Response, StatusCode, header};
 use pingora::apps::http_app::ServeHttp;
@@ -18,17 +19,13 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4";
 /// Answers on the admin port.
 pub struct Admin {
     metrics: Arc<Metrics>,
-    token: Option<crate::config::model::Secret>,
+    live: Arc<Live>,
     shutting_down: watch::Receiver<bool>,
 }
 
 impl Admin {
-    pub fn new(
-        metrics: Arc<Metrics>,
-        token: Option<crate::config::model::Secret>,
-        shutting_down: watch::Receiver<bool>,
-    ) -> Self {
-        Self { metrics, token, shutting_down }
+    pub fn new(metrics: Arc<Metrics>, live: Arc<Live>, shutting_down: watch::Receiver<bool>) -> Self {
+        Self { metrics, live, shutting_down }
     }
 
     fn answer(&self, session: &ServerSession) -> Response<Vec<u8>> {
@@ -60,7 +57,8 @@ impl Admin {
     }
 
     fn is_authorised(&self, session: &ServerSession) -> bool {
-        let Some(token) = &self.token else { return true };
+        let snapshot = self.live.load();
+        let Some(token) = &snapshot.admin_token else { return true };
         let given = session.get_header_bytes(header::AUTHORIZATION);
         given.strip_prefix(b"Bearer ").is_some_and(|given| token.reveal().as_bytes().ct_eq(given).into())
     }

@@ -3,6 +3,7 @@
 use super::File;
 use crate::config::Severity;
 use crate::load::{self, Checked, Source};
+use crate::policy::limit_text::counted;
 use clap::Args;
 use std::process::ExitCode;
 
@@ -45,16 +46,24 @@ fn print(checked: &Checked, path: &str) {
     match (&checked.snapshot, errors.len()) {
         (Some(snapshot), _) => {
             let policy = &snapshot.policy;
-            println!(
-                "{path}: ok: {} routes, {} tiers, {} consumers, {} limits, {} upstreams, {} warnings",
-                policy.routes.len(),
-                policy.tiers.len(),
-                policy.consumers.len(),
-                policy.limits.len(),
-                snapshot.upstreams.len(),
-                warnings.len(),
-            );
+            let counts = [
+                (policy.routes.len(), "route"),
+                (policy.tiers.len(), "tier"),
+                (policy.consumers.len(), "consumer"),
+                (policy.written_limits().count(), "limit"),
+                (snapshot.upstreams.len(), "upstream"),
+                (warnings.len(), "warning"),
+            ];
+            println!("{path}: ok: {}", counts.map(|(number, noun)| count(number, noun)).join(", "));
+            for limit in policy.written_limits() {
+                let algorithm = limit.meter.algorithm.name();
+                println!("  {} ({}): {}, {algorithm}", limit.name, limit.layer.name(), limit.text.rate);
+            }
         }
-        (None, errors) => eprintln!("{path}: {errors} errors, {} warnings", warnings.len()),
+        (None, errors) => eprintln!("{path}: {}, {}", count(errors, "error"), count(warnings.len(), "warning")),
     }
+}
+
+fn count(number: usize, noun: &str) -> String {
+    counted(i64::try_from(number).unwrap_or(i64::MAX), noun)
 }

@@ -4,16 +4,18 @@ use super::EXIT_CONFIGURATION;
 use crate::config::model::{Config, Log};
 use crate::load::{self, Source};
 use crate::metrics::Metrics;
-use crate::proxy::access_log::{self, AccessLog};
-use crate::reload::Reloader;
+use crate::proxy::access_log::{self, AccessLog, Output};
+use crate::reload::{Logs, Reloader};
 use crate::server;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use tracing::Level;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::reload;
 
 /// Serves the configuration in a file.
 pub fn run(path: PathBuf, early_reload: Arc<AtomicBool>) -> ExitCode {
@@ -31,17 +33,17 @@ pub fn serve(source: Source, early_reload: Arc<AtomicBool>, ready: impl FnOnce(&
         eprintln!("sluicegate: the configuration is refused");
         return ExitCode::from(EXIT_CONFIGURATION);
     };
-    start_log(&config.log);
-    let access_log = match AccessLog::open(&config.log.access, config.log.format) {
-        Ok(log) => Arc::new(log),
+    let set_level = start_log(&config.log);
+    let access_log = match Output::open(&config.log.access, config.log.format) {
+        Ok(output) => Arc::new(AccessLog::new(output)),
         Err(error) => {
-            eprintln!("sluicegate: cannot open the access log {:?}: {error}", config.log.access);
+            eprintln!("sluicegate: cannot open the access log {error}");
             return ExitCode::FAILURE;
         }
     };
     ready(&config);
     let parts = server::Parts {
-        reloader: Reloader::new(source, &config, files),
+        reloader: Reloader::new(source, &config, files, Logs { access: access_log.clone(), set_level }),
         config,
         snapshot,
         early_reload,
@@ -57,17 +59,20 @@ pub fn serve(source: Source, early_reload: Arc<AtomicBool>, ready: impl FnOnce(&
     }
 }
 
-/// The log of the program itself, on standard error. Records of libraries are left out: they may quote what a client
-/// sent, keys included.
-fn start_log(log: &Log) {
-    let level = LevelFilter::from_level(log.level);
-    let ours = Targets::new().with_target("sluicegate", level);
+/// The log of the program itself, on standard error; returns what changes its level. Records of libraries are left
+/// out: they may quote what a client sent, keys included.
+fn start_log(log: &Log) -> Box<dyn Fn(Level) + Send + Sync> {
+    let ours = |level| Targets::new().with_target("sluicegate", LevelFilter::from_level(level));
+    let (filter, handle) = reload::Layer::new(ours(log.level));
     let json = access_log::is_json(log.format, io::stderr().is_terminal());
     let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    let registry = tracing_subscriber::registry().with(filter);
     // A second subscriber can only be set by a test that starts two gateways in one process; the first one stays.
     let _ = if json {
-        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer.json()).with(ours))
+        tracing::subscriber::set_global_default(registry.with(layer.json()))
     } else {
-        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer).with(ours))
+        tracing::subscriber::set_global_default(registry.with(layer))
     };
+    // It fails only once the subscriber is gone, and then there is nothing to filter.
+    Box::new(move |level| drop(handle.reload(ours(level))))
 }

@@ -109,7 +109,7 @@ fn digest(reader: &mut Reader<'_>, node: Node<'_>) -> Option<Located<[u8; 32]>> 
         let message = format!("`sha256` must be 64 hex digits; this text has {length} characters or others");
         reader.problem(
             Problem::error(node.at, message).hint(
-                "the digest of a key is what `sluicegate keys hash` prints; the key itself never stands in a file",
+                "the digest of a key is what `printf %s \"$KEY\" | sha256sum` prints; the key itself never stands in a file",
             ),
         );
         return None;

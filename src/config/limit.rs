@@ -132,6 +132,7 @@ fn bucket<T>(
     read: fn(&mut Reader<'_>, Node<'_>) -> Option<Located<T>>,
 ) -> Option<Located<T>> {
     let node = table.take(key)?;
+    let value = read(reader, node);
     if let Choice::Known(algorithm) = choice
         && algorithm.value.name() != wanted
     {
@@ -139,8 +140,9 @@ fn bucket<T>(
         reader.problem(
             Problem::error(node.key_at, message).hint(format!("remove it, or write algorithm = \"{wanted}\"")),
         );
+        return None;
     }
-    read(reader, node)
+    value
 }
 
 fn capacity(reader: &mut Reader<'_>, node: Node<'_>) -> Option<Located<i64>> {

@@ -10,6 +10,9 @@ use std::sync::Arc;
 /// Longer texts are not compared with valid names: nobody mistypes that much.
 const MAX_COMPARED: usize = 64;
 
+/// Texts of at least this many characters are compared with the starts of longer names too.
+const MIN_START: usize = 6;
+
 /// Longer values are cut where a message quotes them.
 const MAX_QUOTED: usize = 80;
 
@@ -80,11 +83,13 @@ impl Complaint {
     }
 }
 
-/// The candidate that `text` was most likely meant to be, if any is near enough. Case and `-` for `_` do not count.
+/// The candidate that `text` was most likely meant to be, if any is near enough, a start of it included. Case and `-` for `_` do not count.
 ///
 /// ```
 /// use sluicegate::config::problem::nearest;
 /// assert_eq!(nearest("burts", ["rate", "burst"]), Some("burst"));
+/// assert_eq!(nearest("tokn_buckt", ["leaky_bucket", "token_bucket"]), Some("token_bucket"));
+/// assert_eq!(nearest("sliding_windw", ["fixed_window", "sliding_window_log"]), Some("sliding_window_log"));
 /// assert_eq!(nearest("colour", ["rate", "burst"]), None);
 /// ```
 pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -101,7 +106,12 @@ pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         if shorter >= 3 && (folded.starts_with(&wanted) || wanted.starts_with(&folded)) {
             return usize::from(folded != wanted);
         }
-        strsim::osa_distance(&wanted, &folded)
+        let whole = strsim::osa_distance(&wanted, &folded);
+        if shorter < MIN_START {
+            return whole;
+        }
+        let start: String = folded.chars().take(length + 1).collect();
+        whole.min(strsim::osa_distance(&wanted, &start) + 1)
     };
     let ranked = candidates.into_iter().map(|candidate| (distance(candidate), candidate));
     ranked.filter(|(distance, _)| *distance <= allowed).min_by_key(|(distance, _)| *distance).map(|(_, name)| name)

@@ -105,6 +105,12 @@ impl Policy {
         self.allow.is_empty() || contains(&self.allow, address)
     }
 
+    /// The limits that the configuration writes as such: all but the budget of wrong keys.
+    pub fn written_limits(&self) -> impl Iterator<Item = &Limit> {
+        let written = self.limits.iter().enumerate().filter(|(index, _)| *index != self.failures);
+        written.map(|(_, limit)| limit)
+    }
+
     /// The charges of a request, in the order that headers list them.
     pub fn select<'a>(&'a self, facts: &'a Facts<'_>, draw: Draw) -> Selection<'a> {
         let mut selection = Selection { limits: SmallVec::new(), charges: SmallVec::new() };

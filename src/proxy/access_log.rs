@@ -7,10 +7,11 @@
 use crate::algorithm::calendar::rfc3339;
 use crate::config::model::{AccessLog as Target, LogFormat};
 use crate::time::Timestamp;
+use arc_swap::ArcSwapOption;
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
@@ -18,83 +19,114 @@ use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuar
 /// Lines that may wait to be written.
 const QUEUE_LINES: usize = 65_536;
 
-/// What a line says. Absent members are left out.
+/// What a line says. Every line has every member, so that a reader finds the same columns in each: what does not
+/// apply is `null`. `error` alone is left out, since only answers of the gateway itself have one.
 #[derive(Debug, Serialize)]
 pub struct Line<'a> {
     pub time: &'a str,
     pub request_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub client_ip: Option<std::net::IpAddr>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub consumer: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub key_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tier: Option<&'a str>,
     pub method: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<&'a str>,
     /// The path as forwarded, query values masked.
     pub path: &'a str,
     pub status: u16,
     pub bytes: usize,
     pub duration_ms: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream_ms: Option<f64>,
     pub decision: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<&'a str>,
 }
 
-/// Where lines go.
-pub struct AccessLog {
-    sink: Option<NonBlocking>,
-    json: bool,
-    reopen: Arc<AtomicBool>,
-    /// Flushes what is queued when the log is dropped.
-    _worker: Option<WorkerGuard>,
+impl Line<'_> {
+    /// The names of its members, in order.
+    const MEMBERS: [&'static str; 19] = [
+        "time",
+        "request_id",
+        "client_ip",
+        "consumer",
+        "key_id",
+        "tier",
+        "method",
+        "route",
+        "path",
+        "status",
+        "bytes",
+        "duration_ms",
+        "upstream",
+        "upstream_ms",
+        "decision",
+        "limit",
+        "cost",
+        "remaining",
+        "error",
+    ];
 }
 
-impl AccessLog {
-    /// Opens the log; a file that cannot be opened is an error that names it.
-    pub fn open(target: &Target, format: LogFormat) -> io::Result<Self> {
+/// Where lines go now; a reload may change it.
+pub struct AccessLog(ArcSwapOption<Output>);
+
+/// Where lines go.
+pub struct Output {
+    sink: NonBlocking,
+    json: bool,
+    reopen: Arc<AtomicBool>,
+    /// Flushes what is queued when the output is dropped.
+    _worker: WorkerGuard,
+}
+
+impl Output {
+    /// Absent when the log is off; a file that cannot be opened is an error that names it.
+    pub fn open(target: &Target, format: LogFormat) -> io::Result<Option<Self>> {
         let reopen = Arc::new(AtomicBool::new(false));
         let (output, terminal): (Box<dyn Write + Send>, bool) = match target {
-            Target::Off => return Ok(Self { sink: None, json: false, reopen, _worker: None }),
+            Target::Off => return Ok(None),
             Target::Stdout => (Box::new(io::stdout()), io::stdout().is_terminal()),
             Target::File(path) => (Box::new(ReopenedFile::open(path.clone(), reopen.clone())?), false),
         };
         let (sink, worker) = NonBlockingBuilder::default().buffered_lines_limit(QUEUE_LINES).lossy(true).finish(output);
-        Ok(Self { sink: Some(sink), json: is_json(format, terminal), reopen, _worker: Some(worker) })
+        Ok(Some(Self { sink, json: is_json(format, terminal), reopen, _worker: worker }))
+    }
+}
+
+impl AccessLog {
+    pub fn new(output: Option<Output>) -> Self {
+        Self(ArcSwapOption::new(output.map(Arc::new)))
+    }
+
+    /// Sends the lines from now on elsewhere; those that wait are written where they would have been.
+    pub fn replace(&self, output: Option<Output>) {
+        self.0.store(output.map(Arc::new));
     }
 
     /// Whether lines are written at all.
     pub fn is_on(&self) -> bool {
-        self.sink.is_some()
+        self.0.load().is_some()
     }
 
     /// Opens the file anew.
     pub fn reopen(&self) {
-        self.reopen.store(true, Ordering::Release);
-        if let Some(sink) = &self.sink {
+        if let Some(output) = &*self.0.load() {
+            output.reopen.store(true, Ordering::Release);
             // Nothing to write, but it wakes the writer, so that the new file is there before the next line.
-            let _ = sink.clone().write(b"");
+            let _ = output.sink.clone().write(b"");
         }
     }
 
     /// Queues a line.
     pub fn write(&self, line: &Line<'_>) {
-        let Some(sink) = &self.sink else { return };
+        let output = self.0.load();
+        let Some(output) = &*output else { return };
         let mut text = Vec::with_capacity(512);
-        let written = if self.json {
+        let written = if output.json {
             serde_json::to_writer(&mut text, line).map_err(io::Error::from)
         } else {
             write_text(&mut text, line)
@@ -102,7 +134,7 @@ impl AccessLog {
         text.push(b'\n');
         if written.is_ok() {
             // A queue that is gone or full loses the line, never the request.
-            let _ = sink.clone().write_all(&text);
+            let _ = output.sink.clone().write_all(&text);
         }
     }
 }
@@ -116,10 +148,11 @@ pub fn is_json(format: LogFormat, terminal: bool) -> bool {
     }
 }
 
-/// `time method path status key=value …`; values that need it are quoted as in JSON, so that a line stays one line.
+/// `time=… request_id=… key=value …`, in the order of [`Line`] and without what does not apply. Values that need it are
+/// quoted as in JSON, so that a line stays one line.
 fn write_text(out: &mut Vec<u8>, line: &Line<'_>) -> io::Result<()> {
     let value = serde_json::to_value(line)?;
-    let members = value.as_object().into_iter().flatten();
+    let members = Line::MEMBERS.iter().map(|name| (name, &value[*name])).filter(|(_, value)| !value.is_null());
     for (index, (name, value)) in members.enumerate() {
         if index > 0 {
             out.push(b' ');
@@ -155,8 +188,9 @@ impl ReopenedFile {
     }
 }
 
-fn append_to(path: &PathBuf) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
+fn append_to(path: &Path) -> io::Result<File> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    OpenOptions::new().append(true).create(true).open(path).map_err(named)
 }
 
 impl ReopenedFile {
@@ -220,6 +254,23 @@ mod tests {
         assert!(!text.contains(&b'\n') && !text.contains(&0x1b), "{}", String::from_utf8_lossy(&text));
         let json = serde_json::to_string(&line("/a\n\u{2028}")).unwrap();
         assert_eq!(json.lines().count(), 1);
+    }
+
+    #[test]
+    fn both_formats_have_the_members_in_the_same_order() {
+        let mut full = line("/a");
+        (full.consumer, full.key_id, full.tier, full.route) = (Some("c"), Some("k"), Some("t"), Some("r"));
+        (full.upstream, full.upstream_ms, full.limit) = (Some("u"), Some(1.5), Some("l"));
+        (full.client_ip, full.cost, full.remaining) = (Some([127, 0, 0, 1].into()), Some(1.0), Some(3));
+        full.error = Some("e");
+        let json = serde_json::to_string(&full).unwrap();
+        let places: Vec<_> = Line::MEMBERS.iter().map(|name| json.find(&format!("\"{name}\":"))).collect();
+        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{json}");
+        let mut text = Vec::new();
+        write_text(&mut text, &full).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let names: Vec<_> = text.split(' ').filter_map(|pair| pair.split('=').next()).collect();
+        assert_eq!(names, Line::MEMBERS);
     }
 
     #[test]

@@ -96,18 +96,19 @@ pub fn request_ended() {
     let _ = WATCHDOG.try_with(|watchdog| watchdog.patience.send_replace(Some(watchdog.later)));
 }
 
-/// Accepts until the shutdown begins.
+/// Accepts until the shutdown begins. `deadlines` are asked for each connection, so that a reload changes those of later ones.
 pub async fn accept<A>(
     listener: TcpListener,
     app: Arc<A>,
     connections: Connections,
-    deadlines: Deadlines,
+    deadlines: impl Fn() -> Deadlines + Send,
     mut shutting_down: watch::Receiver<bool>,
 ) where
     A: HttpServerApp + Send + Sync + 'static,
 {
     while let Some(stream) = next(&listener, &mut shutting_down).await {
         let (app, counted, shutting_down) = (app.clone(), connections.count(), shutting_down.clone());
+        let deadlines = deadlines();
         tokio::spawn(async move {
             serve(stream, app, deadlines, shutting_down).await;
             drop(counted);

@@ -10,7 +10,7 @@ use super::refusal::{self, AnswerContext};
 use crate::limiter::rejection::Rejection;
 use crate::time::Clock;
 use bytes::Bytes;
-use http::{Method, header};
+use http::{Method, Version, header};
 use pingora::Result;
 use pingora::http::ResponseHeader;
 use pingora::protocols::http::HttpTask;
@@ -45,7 +45,9 @@ pub async fn answer(session: &mut Session, context: &Context, rejection: Rejecti
     for (name, value) in answer.headers {
         response.append_header(name, value)?;
     }
-    if !grpc::is_request(&session.req_header().headers) {
+    // Over HTTP/2 the header ends the stream; over HTTP/1.1 a body without a length would end with the connection.
+    let request = session.req_header();
+    if request.version != Version::HTTP_2 || !grpc::is_request(&request.headers) {
         response.insert_header(header::CONTENT_LENGTH, answer.body.len())?;
     }
     write(session, response, answer.body).await

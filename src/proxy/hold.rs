@@ -4,8 +4,8 @@
 //! connection with nothing left to read can show that the client has gone.
 
 use super::parking::{self, Parking, Place};
+use super::snapshot::Snapshot;
 use crate::limiter::Receipt;
-use crate::policy::Policy;
 use crate::time::{Clock, Millis, Timestamp};
 use pingora::proxy::Session;
 use std::sync::Arc;
@@ -26,10 +26,12 @@ pub enum Held {
 }
 
 /// The place of an admitted request in its bucket's queue; absent when the gateway holds too many.
-fn place(parking: &Arc<Parking>, policy: &Policy, receipt: &Receipt) -> Option<(Place, Millis)> {
+fn place(parking: &Arc<Parking>, snapshot: &Snapshot, receipt: &Receipt) -> Option<(Place, Millis)> {
+    let policy = &snapshot.policy;
     let first = receipt.queues(policy).next()?;
     let meter = &policy.limits[first.limit].meter;
-    let place = parking.park(parking::bucket(meter, &first.parts), receipt.at + receipt.delay)?;
+    let bucket = parking::bucket(meter, &first.parts);
+    let place = parking.park(snapshot.server.max_parked, bucket, receipt.at + receipt.delay)?;
     let span = if receipt.moves_up(policy) { parking::span_of(meter, first.cost) } else { Millis(0) };
     Some((place, span))
 }
@@ -38,12 +40,12 @@ fn place(parking: &Arc<Parking>, policy: &Policy, receipt: &Receipt) -> Option<(
 pub async fn hold(
     session: &mut Session,
     parking: &Arc<Parking>,
-    policy: &Policy,
+    snapshot: &Snapshot,
     receipt: &Receipt,
     arrived: Timestamp,
     clock: Clock,
 ) -> Held {
-    let Some((mut place, span)) = place(parking, policy, receipt) else { return Held::Full };
+    let Some((mut place, span)) = place(parking, snapshot, receipt) else { return Held::Full };
     session.enable_retry_buffering();
     let mut buffered = 0;
     loop {

@@ -122,7 +122,7 @@ impl Gate {
         context.delayed = true;
         let snapshot = context.snapshot.clone();
         let policy = &snapshot.policy;
-        let step = match hold::hold(session, &self.parking, policy, receipt, context.now, self.clock).await {
+        let step = match hold::hold(session, &self.parking, &snapshot, receipt, context.now, self.clock).await {
             Held::Turn => return Step::Forward,
             Held::Left => Step::Gone,
             Held::Full => {

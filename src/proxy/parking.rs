@@ -22,8 +22,8 @@ struct Waiter {
 }
 
 /// All held requests of the process.
+#[derive(Default)]
 pub struct Parking {
-    capacity: u64,
     state: Mutex<State>,
 }
 
@@ -43,14 +43,10 @@ pub struct Place {
 }
 
 impl Parking {
-    pub fn new(capacity: u64) -> Arc<Self> {
-        Arc::new(Self { capacity, state: Mutex::default() })
-    }
-
-    /// Takes a place in a bucket's queue; absent when too many requests are held already.
-    pub fn park(self: &Arc<Self>, bucket: Vec<u8>, departs: Timestamp) -> Option<Place> {
+    /// Takes a place in a bucket's queue; absent when `capacity` requests are held already.
+    pub fn park(self: &Arc<Self>, capacity: u64, bucket: Vec<u8>, departs: Timestamp) -> Option<Place> {
         let mut state = self.state.lock();
-        if state.held >= self.capacity {
+        if state.held >= capacity {
             return None;
         }
         state.held += 1;
@@ -126,13 +122,15 @@ pub fn bucket(meter: &Meter, parts: &[Part<'_>]) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    const CAPACITY: u64 = 10;
+
     fn places(parking: &Arc<Parking>, departures: &[i64]) -> Vec<Place> {
-        departures.iter().map(|at| parking.park(b"bucket".to_vec(), Timestamp(*at)).unwrap()).collect()
+        departures.iter().map(|at| parking.park(CAPACITY, b"bucket".to_vec(), Timestamp(*at)).unwrap()).collect()
     }
 
     #[test]
     fn those_behind_a_leaver_move_up_and_those_before_do_not() {
-        let parking = Parking::new(10);
+        let parking = Arc::new(Parking::default());
         let mut queue = places(&parking, &[500, 1000, 1500, 2000]);
         queue.remove(1).leave(Millis(500));
         let departures: Vec<_> = queue.iter().map(|place| place.departs().0).collect();
@@ -142,16 +140,16 @@ mod tests {
 
     #[test]
     fn no_more_than_the_capacity_is_held() {
-        let parking = Parking::new(2);
+        let parking = Arc::new(Parking::default());
         let held = places(&parking, &[1, 2]);
-        assert!(parking.park(b"other".to_vec(), Timestamp(3)).is_none());
+        assert!(parking.park(2, b"other".to_vec(), Timestamp(3)).is_none());
         drop(held);
-        assert!(parking.park(b"other".to_vec(), Timestamp(3)).is_some());
+        assert!(parking.park(2, b"other".to_vec(), Timestamp(3)).is_some());
     }
 
     #[test]
     fn an_empty_queue_is_forgotten() {
-        let parking = Parking::new(2);
+        let parking = Arc::new(Parking::default());
         drop(places(&parking, &[1, 2]));
         assert!(parking.state.lock().queues.is_empty());
     }

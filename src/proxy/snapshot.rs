@@ -5,7 +5,7 @@
 use super::headers::Style;
 use super::page::ResponsePage;
 use super::upstream::Upstream;
-use crate::config::model::{Config, RateLimited, Server};
+use crate::config::model::{Config, RateLimited, Secret, Server};
 use crate::config::{Problem, Severity};
 use crate::metrics::{CheckCounters, LimitCounters, Metrics, UNMATCHED};
 use crate::policy::{self, Policy};
@@ -23,6 +23,8 @@ pub struct Snapshot {
     pub generation: u64,
     pub policy: Policy,
     pub server: Server,
+    /// What the admin port asks for.
+    pub admin_token: Option<Secret>,
     pub style: Style,
     pub upstreams: Vec<Upstream>,
     /// The name of each tier, as requests carry it upstream.
@@ -48,6 +50,7 @@ impl Snapshot {
             tier_headers: policy.tiers.iter().map(|tier| tier_header(&tier.name)).collect(),
             policy,
             server: config.server.clone(),
+            admin_token: config.admin.token.clone(),
             style: Style::new(&config.headers),
             upstreams,
             pages,

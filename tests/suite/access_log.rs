@@ -81,3 +81,37 @@ fn wait_for_line(gateway: &Gateway, index: usize) -> serde_json::Value {
     wait_until("the line is written", || gateway.access_log().len() > index);
     gateway.access_log()[index].clone()
 }
+
+#[test]
+fn every_line_has_every_field_of_the_contract() {
+    let gateway = Setup::new("[[routes]]\nmatch = \"/x\"\n").start();
+    for path in ["/x", "/nowhere"] {
+        gateway.get(path);
+    }
+    wait_for_line(&gateway, 1);
+    let names = [
+        "time",
+        "request_id",
+        "client_ip",
+        "consumer",
+        "key_id",
+        "tier",
+        "method",
+        "route",
+        "path",
+        "status",
+        "bytes",
+        "duration_ms",
+        "upstream",
+        "upstream_ms",
+        "decision",
+        "limit",
+        "cost",
+        "remaining",
+    ];
+    for line in gateway.access_log() {
+        let missing: Vec<_> = names.iter().filter(|name| line.get(name).is_none()).collect();
+        assert!(missing.is_empty(), "{missing:?} of {line}");
+        assert!(line["consumer"].is_null() && line["limit"].is_null(), "{line}");
+    }
+}

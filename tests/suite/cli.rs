@@ -1,7 +1,12 @@
 //! The command line: what each command says and the code it ends with.
 
+use crate::docs;
 use crate::support::program::{Running, run};
 use crate::support::*;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 const BAD: &str = "[[routes]]\nmatch = \"*\"\nlimits = [{ raet = \"5/min\" }]\n";
 
@@ -68,19 +73,63 @@ fn help_and_version_end_with_0() {
 }
 
 #[test]
-fn the_demo_prints_keys_that_work() {
+fn the_demo_prints_keys_that_work_and_answers_as_the_readme_shows() {
     let directory = tempfile::tempdir().unwrap();
-    let mut demo = Running::start(directory.path(), &["demo"]);
-    let address = std::net::SocketAddr::from(([127, 0, 0, 1], 8080));
-    let listens = || std::net::TcpStream::connect(address).is_ok();
+    let help = run(directory.path(), &["demo", "--help"]);
+    assert!(help.output().contains("127.0.0.1:8080") && help.output().contains("127.0.0.1:9090"), "{}", help.output());
+    let [address, admin] = [free_port(), free_port()].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    let listen = [address, admin].map(|address| address.to_string());
+    let mut demo = Running::start(directory.path(), &["demo", "--listen", &listen[0], "--admin", &listen[1]]);
+    let listens = || TcpStream::connect(address).is_ok();
     let up = becomes_true(PATIENCE, || !demo.is_running() || (listens() && !demo.stdout().is_empty()));
     assert!(up && demo.is_running(), "{}", demo.output());
+    check_readme_answers(directory.path(), &listen[0]);
     let ask = |key: &str| Client::connect(address).request("GET", "/", &[("x-api-key", key)], b"").status;
-    let printed = demo.output();
+    let printed = demo.stdout();
     let words = printed.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
-    let keys: Vec<&str> = words.filter(|word| word.len() >= 16 && word.contains('_')).collect();
-    assert!(keys.iter().any(|key| ask(key) == 200), "no key in:\n{printed}");
+    let keys: Vec<&str> = words.filter(|word| word.starts_with("demo_pro_")).collect();
+    assert!(!keys.is_empty() && keys.iter().all(|key| ask(key) == 200), "no key in:\n{printed}");
     assert_eq!(ask("wrong_key_0123456789"), 401);
     demo.signal("INT");
     assert_eq!(demo.wait(PATIENCE).and_then(|status| status.code()), Some(0));
+}
+
+/// Runs every command with curl that the README has an answer to, and compares what is printed with that answer.
+fn check_readme_answers(directory: &Path, address: &str) {
+    let readme = docs::read(&docs::root().join("README.md"));
+    let answered = docs::commands_with_answers(&readme);
+    let shown: Vec<&str> = answered.iter().filter_map(|(_, answer)| answer.lines().next()).collect();
+    assert_eq!(shown, ["HTTP/1.1 200 OK", "HTTP/1.1 429 Too Many Requests", "HTTP/1.1 401 Unauthorized"]);
+    // All of it within one window, in which the quota of the key is spent.
+    sleep_until_window_is(Duration::from_secs(10), Duration::ZERO);
+    for (commands, answer) in answered {
+        assert!(commands.contains("127.0.0.1:8080"), "{commands}");
+        let commands = commands.replace("127.0.0.1:8080", address);
+        let done = Command::new("sh").args(["-c", &commands]).current_dir(directory).output().unwrap();
+        let printed = String::from_utf8(done.stdout).unwrap();
+        let missing = docs::first_line_not_printed(answer, &printed);
+        assert_eq!(missing, None, "{commands} printed\n{printed}\nbut the README shows\n{answer}");
+    }
+}
+
+#[test]
+fn b130_check_lists_the_limits_that_are_written() {
+    let setup = Setup::limited(&[r#"name = "second", rate = "10/s""#, r#"name = "minute", rate = "100/min""#]);
+    let checked = run(setup.files().directory(), &["check", "-c", "sluicegate.toml"]);
+    assert!(checked.stdout.contains(" 1 route, ") && checked.stdout.contains(" 2 limits, "), "{}", checked.stdout);
+    for line in ["second (endpoint): 10 requests per second", "minute (endpoint): 100 requests per minute"] {
+        assert!(checked.stdout.contains(line), "{}", checked.stdout);
+    }
+}
+
+#[test]
+fn one_mistake_is_told_once() {
+    let bucket = "[[routes]]\nmatch = \"*\"\nlimits = [{ rate = \"1/s\", algorithm = \"fixed_window\", burst = 3 }]\n";
+    let names = "[[limits]]\nname = \"a\"\nper = \"ip\"\nrate = \"1/s\"\n".repeat(2);
+    let routes = "[[routes]]\nmatch = \"/a\"\n".repeat(2);
+    for toml in [bucket, &names, &routes] {
+        let checked = run(Setup::new(toml).files().directory(), &["check", "-c", "sluicegate.toml", "--json"]);
+        let problems: serde_json::Value = serde_json::from_str(&checked.stdout).unwrap();
+        assert_eq!(problems.as_array().map(Vec::len), Some(1), "{}", checked.stdout);
+    }
 }

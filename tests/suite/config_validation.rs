@@ -24,6 +24,13 @@ fn assert_setup_refused(setup: &Setup, words: &[&str]) {
 }
 
 #[test]
+fn a_key_of_another_algorithm_is_complained_of_once() {
+    let limit = "[[limits]]\nname = \"a\"\nper = \"ip\"\nrate = \"1/s\"\nburst = 5\n";
+    let output = check(&Setup::new(limit)).output();
+    assert!(output.contains("`burst` is for `token_bucket` only") && output.contains(": 1 errors"), "{output}");
+}
+
+#[test]
 fn b18_a_mistake_is_refused_with_its_name_and_line() {
     let route = |limit: &str| format!("[[routes]]\nmatch = \"*\"\nlimits = [{{ {limit} }}]\n");
     let faults = [

@@ -245,6 +245,20 @@ fn keys_and_templates_are_read_again() {
 }
 
 #[test]
+fn the_admin_token_is_read_again() {
+    let mut gateway = Setup::default().start();
+    let files = gateway.files.directory().to_owned();
+    for token in ["token-of-the-first-day", "token-of-the-second-day"] {
+        fs::write(files.join("admin.token"), token).unwrap();
+        assert_eq!(gateway.reload(|setup| setup.admin = "token_file = \"admin.token\"".into()), Reload::Success);
+        let bearer = format!("Bearer {token}");
+        let ask =
+            |headers: &[(&str, &str)]| Client::connect(gateway.files.admin).request("GET", "/x", headers, b"").status;
+        assert_eq!((ask(&[]), ask(&[("authorization", &bearer)])), (401, 404), "{token}");
+    }
+}
+
+#[test]
 fn changes_that_need_a_restart_are_refused_by_name() {
     let mut gateway = Setup::new(catch_all(r#"rate = "3/h""#)).start();
     let good = gateway.files.render(&gateway.setup);
@@ -264,6 +278,44 @@ fn changes_that_need_a_restart_are_refused_by_name() {
         });
     }
     assert_eq!(gateway.get("/").limit(), 3, "nothing of a refused file is in force");
+}
+
+#[test]
+fn a_reload_moves_the_access_log_or_is_refused_when_that_cannot_be_opened() {
+    let json = |target: &str| format!("access = \"{target}\"\nformat = \"json\"");
+    let mut gateway = Setup::default().log(&json("first.log")).start();
+    let (first, second) = (gateway.files.path("first.log"), gateway.files.path("second.log"));
+    let holds = |path: &std::path::Path, text: &str| fs::read_to_string(path).is_ok_and(|log| log.contains(text));
+    assert_eq!(gateway.reload(|setup| setup.log = json("second.log")), Reload::Success);
+    gateway.get("/moved");
+    wait_until("the line is in the new file", || holds(&second, "/moved"));
+    assert_eq!(gateway.reload(|setup| setup.log = json("no/such/directory.log")), Reload::Failure);
+    gateway.get("/still");
+    wait_until("the line is where it was", || holds(&second, "/still"));
+    assert_eq!(gateway.reload(|setup| setup.log = json("off")), Reload::Success);
+    gateway.get("/unlogged");
+    gateway.wait_idle();
+    assert!(!holds(&first, "/moved") && !holds(&second, "/unlogged"));
+}
+
+#[test]
+fn a_reload_changes_how_many_requests_are_held_and_how_long_a_drain_takes() {
+    let limit = r#"algorithm = "leaky_bucket", rate = "1/500ms", queue = 10"#;
+    let mut gateway = Setup::new(catch_all(limit)).before_script(|request| match request.target.as_str() {
+        "/stuck" => Reply::ok().after(Duration::from_secs(60)),
+        _ => Reply::ok(),
+    });
+    assert_eq!(gateway.reload(|setup| setup.server = "max_parked = 0\ndrain = \"100ms\"".into()), Reload::Success);
+    assert_eq!(gateway.get("/").status, 200);
+    assert_eq!(gateway.get("/").status, 429, "nothing is held any more");
+    wait_until("the bucket is empty", || gateway.get("/").status == 200);
+    let mut client = gateway.connect();
+    wait_until("a request is in flight", || {
+        client.send(render("GET", "/stuck", &[], b""));
+        gateway.upstream.saw("/stuck")
+    });
+    gateway.signal("TERM");
+    assert_eq!(gateway.wait_exit(Duration::from_secs(10)), Some(0));
 }
 
 #[test]

@@ -24,6 +24,19 @@ fn b123_a_grpc_caller_gets_trailers_only_with_resource_exhausted() {
 }
 
 #[test]
+fn b123_over_http1_the_answer_to_grpc_has_a_length_so_that_nobody_waits_for_a_body() {
+    let gateway = Setup::limited(&[r#"rate = "1/h""#]).start();
+    assert_eq!(gateway.get("/svc.S/M").status, 200);
+    let mut client = gateway.connect();
+    for _ in 0..2 {
+        let refused = client.request("POST", "/svc.S/M", &[GRPC], b"");
+        assert_eq!((refused.status, refused.header("grpc-status")), (200, Some("8")), "{refused:?}");
+        assert_eq!(refused.header("content-length"), Some("0"), "{refused:?}");
+        assert!(refused.body.is_empty(), "{refused:?}");
+    }
+}
+
+#[test]
 fn b123_other_refusals_have_their_grpc_status_too() {
     let toml = "[[routes]]\nmatch = \"/key\"\nauth = \"required\"\n[[routes]]\nmatch = \"/vip\"\ntiers = [\"vip\"]\n[tiers.vip]\n\
                 [[routes]]\nmatch = \"/broken\"\n";

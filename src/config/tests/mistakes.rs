@@ -166,7 +166,7 @@ fn mistakes_of_keys_and_sources() {
             "[consumers.a]\ntier = \"t\"\n[[consumers.a.keys]]\nid = \"k\"\nsha256 = \"abc\"",
             "5:10",
             "64 hex digits; this text has 3",
-            "keys hash",
+            "sha256sum",
         ),
         (
             "[consumers.a]\ntier = \"t\"\n[[consumers.a.keys]]\nid = \"k\"\nsha256 = \"HEX1\"\nexpires = 2026-01-01T00:00:00",
