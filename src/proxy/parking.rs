@@ -113,8 +113,9 @@ impl Place {
     #[must_use]
     pub fn leave(self) -> bool {
         let [Stand { bucket, span }] = &self.stands[..] else { return false };
-        let own = self.departs();
         let mut state = self.parking.state.lock();
+        // Under the lock, or one that leaves at the same moment moves this place meanwhile, and those behind it are missed.
+        let own = self.departs();
         let Some(queue) = state.queues.get_mut(bucket) else { return true };
         let behind = |waiter: &Waiter| waiter.ticket != self.ticket && waiter.departs > own;
         let pinned = queue.iter().filter(|waiter| behind(waiter) && waiter.pinned).map(|waiter| waiter.departs).min();
@@ -193,6 +194,26 @@ mod tests {
         assert!(queue.remove(1).leave());
         assert_eq!(departures(&queue), [500, 1000, 1500]);
         assert_eq!(parking.held(), 3);
+    }
+
+    #[test]
+    fn many_who_leave_at_once_leave_the_others_apart() {
+        for round in 0..200 {
+            let parking = Parking::new(100);
+            let mut queue = places(&parking, &std::array::from_fn::<i64, 24, _>(|index| 500 * (index as i64 + 1)));
+            let leavers: Vec<Place> = (0..12).map(|index| queue.remove(index)).collect();
+            let start = std::sync::Barrier::new(leavers.len());
+            std::thread::scope(|scope| {
+                for place in leavers {
+                    scope.spawn(|| {
+                        start.wait();
+                        assert!(place.leave());
+                    });
+                }
+            });
+            let expected: Vec<i64> = (1..=12).map(|turn| 500 * turn).collect();
+            assert_eq!(departures(&queue), expected, "round {round}");
+        }
     }
 
     #[test]
