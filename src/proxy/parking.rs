@@ -167,7 +167,7 @@ pub fn bucket(meter: &Meter, parts: &[Part<'_>]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    const CAPACITY: u64 = 10;
+    const CAPACITY: u64 = 100;
     const SPAN: Millis = Millis(500);
 
     fn stand(bucket: &str) -> Stand {
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn many_who_leave_at_once_leave_the_others_apart() {
         for round in 0..200 {
-            let parking = Parking::new(100);
+            let parking = Arc::new(Parking::default());
             let mut queue = places(&parking, &std::array::from_fn::<i64, 24, _>(|index| 500 * (index as i64 + 1)));
             let leavers: Vec<Place> = (0..12).map(|index| queue.remove(index)).collect();
             let start = std::sync::Barrier::new(leavers.len());
