@@ -1,4 +1,4 @@
--- Takes all charges of a request or none, in one call. Twin of MemoryStore::acquire_now.
+-- Takes all charges of a request or none, in one call. Twin of MemoryStore::decide.
 --
 -- KEYS: first the strings, one for each group of counters; then a sorted set for each log.
 -- ARGV[1]: doubles, little endian. Two for all: the clock in ms (0: Redis TIME; anything else is for tests) and how many of

@@ -37,11 +37,11 @@ fn after(millis: i64) -> Timestamp {
 
 /// Units left of caller 1's counter.
 fn left(store: &MemoryStore, meter: &Meter, now: Timestamp) -> Units {
-    store.acquire_now(now, &[charge(meter, 1, 0)]).readings[0].remaining
+    store.decide(now, &[charge(meter, 1, 0)]).readings[0].remaining
 }
 
 fn takes(store: &MemoryStore, meter: &Meter, number: u32, now: Timestamp) -> bool {
-    store.acquire_now(now, &[charge(meter, number, UNIT)]).admitted
+    store.decide(now, &[charge(meter, number, UNIT)]).admitted
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn b143_the_first_request_counts_once() {
         let store = MemoryStore::new(1000);
         let meter = meter("l", *algorithm, 2, 60_000);
         for start in [NOW, after(1_000_000)] {
-            let first = store.acquire_now(start, &[charge(&meter, 1, UNIT)]);
+            let first = store.decide(start, &[charge(&meter, 1, UNIT)]);
             assert!(first.admitted);
             assert_eq!(first.readings[0].remaining, UNIT, "{}", algorithm.name());
             assert!(takes(&store, &meter, 1, start) && !takes(&store, &meter, 1, start));
@@ -67,7 +67,7 @@ fn b14_a_request_that_one_limit_refuses_costs_nothing_on_the_others() {
         let now = after(request * 1000 / 60);
         // The order in which limits are written does not matter.
         let charges = [charge(&day, 1, UNIT), charge(&second, 1, UNIT), charge(&day, 2, UNIT)];
-        let outcome = store.acquire_now(now, &charges);
+        let outcome = store.decide(now, &charges);
         accepted += i64::from(outcome.admitted);
         assert_eq!(outcome.readings[0].remaining, (1000 - accepted) * UNIT);
         assert_eq!(outcome.readings[2].remaining, (1000 - accepted) * UNIT);
@@ -82,7 +82,7 @@ fn b102_a_shadow_limit_neither_refuses_nor_ends_the_evaluation() {
     let (tried, real) = (fixed("tried", 1, 60_000), fixed("real", 5, 60_000));
     let mut shadow_refused = 0;
     let mut request = || {
-        let outcome = store.acquire_now(NOW, &[shadow(&tried, 1, UNIT), charge(&real, 1, UNIT)]);
+        let outcome = store.decide(NOW, &[shadow(&tried, 1, UNIT), charge(&real, 1, UNIT)]);
         shadow_refused += usize::from(outcome.readings[0].wait != Wait::Now);
         outcome
     };
@@ -100,7 +100,7 @@ fn a_shadow_charge_is_taken_only_when_the_request_is_admitted() {
     let store = MemoryStore::new(1000);
     let (tried, real) = (fixed("tried", 5, 60_000), fixed("real", 1, 60_000));
     for _ in 0..3 {
-        store.acquire_now(NOW, &[shadow(&tried, 1, UNIT), charge(&real, 1, UNIT)]);
+        store.decide(NOW, &[shadow(&tried, 1, UNIT), charge(&real, 1, UNIT)]);
     }
     assert_eq!(left(&store, &tried, NOW), 4 * UNIT);
 }
@@ -113,7 +113,7 @@ fn only_enforced_leaky_buckets_hold_a_request_and_the_longest_counts() {
     let slow = Meter { quota: Quota { capacity: 10 * UNIT, ..slow.quota }, ..slow };
     let delays = |slow_charge: fn(&Meter, u32, Units) -> Charge<'_>, caller: u32, cost: Units| -> Vec<i64> {
         let charges = [slow_charge(&slow, caller, cost), charge(&fast, caller, UNIT)];
-        (0..3).map(|_| store.acquire_now(NOW, &charges).delay.0).collect()
+        (0..3).map(|_| store.decide(NOW, &charges).delay.0).collect()
     };
     assert_eq!(delays(charge, 1, UNIT), [0, 1000, 2000]);
     assert_eq!(delays(shadow, 2, UNIT), [0, 100, 200]);
@@ -126,7 +126,7 @@ fn a_slow_and_a_fast_leaky_bucket_together_hold_as_many_as_the_slow_one() {
     let store = MemoryStore::new(1000);
     let (slow, fast) = (meter("slow", leaky, 10, 10_000), meter("fast", leaky, 10, 1000));
     let charges = [charge(&slow, 1, UNIT), charge(&fast, 1, UNIT)];
-    let outcomes: Vec<Outcome> = (0..20).map(|_| store.acquire_now(NOW, &charges)).collect();
+    let outcomes: Vec<Outcome> = (0..20).map(|_| store.decide(NOW, &charges)).collect();
     let delays: Vec<i64> = outcomes.iter().filter(|outcome| outcome.admitted).map(|outcome| outcome.delay.0).collect();
     assert_eq!(delays, [0, 1000, 2000, 3000, 4000, 5000, 6000, 7000, 8000, 9000]);
 }
@@ -135,12 +135,12 @@ fn a_slow_and_a_fast_leaky_bucket_together_hold_as_many_as_the_slow_one() {
 fn a_cost_of_nothing_reads_without_taking() {
     let store = MemoryStore::new(1000);
     let meter = fixed("l", 2, 60_000);
-    let outcome = store.acquire_now(NOW, &[charge(&meter, 1, 0)]);
+    let outcome = store.decide(NOW, &[charge(&meter, 1, 0)]);
     assert!(outcome.admitted);
     assert_eq!((outcome.readings[0].remaining, outcome.readings[0].wait), (2 * UNIT, Wait::Now));
     assert_eq!(store.entries(), Some(0));
     assert!(takes(&store, &meter, 1, NOW) && takes(&store, &meter, 1, NOW));
-    assert!(store.acquire_now(NOW, &[charge(&meter, 1, 0)]).admitted, "also when all is spent");
+    assert!(store.decide(NOW, &[charge(&meter, 1, 0)]).admitted, "also when all is spent");
 }
 
 #[test]
@@ -148,10 +148,10 @@ fn refused_strangers_take_no_memory() {
     let store = MemoryStore::new(1000);
     let (own, shared) = (fixed("own", 5, 60_000), fixed("shared", 1, 60_000));
     for number in 0..100 {
-        store.acquire_now(NOW, &[charge(&own, number, UNIT), charge(&shared, 0, UNIT)]);
+        store.decide(NOW, &[charge(&own, number, UNIT), charge(&shared, 0, UNIT)]);
     }
     assert_eq!(store.entries(), Some(2));
-    let never = store.acquire_now(NOW, &[charge(&own, 7, 6 * UNIT)]);
+    let never = store.decide(NOW, &[charge(&own, 7, 6 * UNIT)]);
     assert_eq!((never.admitted, never.readings[0].wait), (false, Wait::Never));
     assert_eq!(store.entries(), Some(2));
 }
@@ -162,10 +162,10 @@ fn a_counter_named_twice_in_one_request_has_to_hold_both() {
         let store = MemoryStore::new(1000);
         let meter = meter("l", *algorithm, 3, 60_000);
         let twice = [charge(&meter, 1, 2 * UNIT), charge(&meter, 1, 2 * UNIT)];
-        assert!(!store.acquire_now(NOW, &twice).admitted);
+        assert!(!store.decide(NOW, &twice).admitted);
         assert_eq!(left(&store, &meter, NOW), 3 * UNIT);
         let fitting = [charge(&meter, 1, UNIT), charge(&meter, 1, 2 * UNIT)];
-        assert!(store.acquire_now(NOW, &fitting).admitted);
+        assert!(store.decide(NOW, &fitting).admitted);
         assert_eq!(left(&store, &meter, NOW), 0);
     }
 }
@@ -175,8 +175,8 @@ fn more_limits_than_fit_inline_are_decided_all_the_same() {
     let store = MemoryStore::new(100_000);
     let meters: Vec<Meter> = (0..40).map(|index| fixed(&format!("l{index}"), 1, 60_000)).collect();
     let charges: Vec<Charge<'_>> = meters.iter().map(|meter| charge(meter, 1, UNIT)).collect();
-    assert!(store.acquire_now(NOW, &charges).admitted);
-    assert!(!store.acquire_now(NOW, &charges).admitted);
+    assert!(store.decide(NOW, &charges).admitted);
+    assert!(!store.decide(NOW, &charges).admitted);
     assert_eq!(store.entries(), Some(40));
 }
 
@@ -213,7 +213,7 @@ fn threads_with_crossing_limits_stay_all_or_nothing() {
                     // Each request names three counters, in an order that differs from thread to thread.
                     let chosen = [0, 1, 2].map(|step| (thread * 5 + round + step * (1 + thread % 5)) % meters.len());
                     let charges: Vec<_> = chosen.iter().map(|index| charge(&meters[*index], 1, UNIT)).collect();
-                    if store.acquire_now(NOW, &charges).admitted {
+                    if store.decide(NOW, &charges).admitted {
                         for index in chosen {
                             admitted[index].fetch_add(1, Relaxed);
                         }
@@ -232,7 +232,7 @@ fn threads_with_crossing_limits_stay_all_or_nothing() {
 fn a_correction_gives_back_or_takes_more() {
     let store = MemoryStore::new(1000);
     let meter = fixed("l", 10, 60_000);
-    assert!(store.acquire_now(NOW, &[charge(&meter, 1, 4 * UNIT)]).admitted);
+    assert!(store.decide(NOW, &[charge(&meter, 1, 4 * UNIT)]).admitted);
     let correct = |delta: Units, now: Timestamp| {
         let parts = [caller(1)].into_iter().collect();
         store.settle_now(now, &[Correction { meter: &meter, parts, at: NOW, delta }]);
@@ -344,7 +344,7 @@ fn b84_a_clock_that_steps_back_grants_nothing_and_blocks_no_longer_than_the_step
 
         assert!((0..6).any(|_| !takes(&store, &meter, 1, after(40_000))));
         let back = after(40_000 - 3_600_000);
-        let outcome = store.acquire_now(back, &[charge(&meter, 1, UNIT)]);
+        let outcome = store.decide(back, &[charge(&meter, 1, UNIT)]);
         let Wait::After(wait) = outcome.readings[0].wait else { panic!("granted by a step back") };
         assert!(wait.0 <= 3_600_000 + 20_000, "{}: {wait:?}", algorithm.name());
     }
@@ -354,7 +354,7 @@ fn b84_a_clock_that_steps_back_grants_nothing_and_blocks_no_longer_than_the_step
 fn a_lower_quota_applies_to_what_was_counted_under_a_higher_one() {
     let store = MemoryStore::new(1000);
     let (before, now) = (fixed("l", 100, 60_000), fixed("l", 50, 60_000));
-    assert!(store.acquire_now(NOW, &[charge(&before, 1, 80 * UNIT)]).admitted);
-    let outcome = store.acquire_now(NOW, &[charge(&now, 1, UNIT)]);
+    assert!(store.decide(NOW, &[charge(&before, 1, 80 * UNIT)]).admitted);
+    let outcome = store.decide(NOW, &[charge(&now, 1, UNIT)]);
     assert_eq!((outcome.admitted, outcome.readings[0].remaining), (false, 0));
 }
