@@ -4,7 +4,7 @@
 -- ARGV[1]: doubles, little endian. Two for all: the clock in ms (0: Redis TIME; anything else is for tests) and how many of
 -- the keys are strings. Then ten for each charge, here its row `p`:
 --    1 count   2 window (ms; -1 a month, -2 a year)   3 capacity   4 max_wait (ms; -1 none)   5 cost   6 enforced (1 or 0)
---    7 algorithm (its number in the dispatch)   8 key (its index in KEYS)   9 id of the record in the group
+--    7 algorithm (its number in the loader)   8 key (its index in KEYS)   9 id of the record in the group
 --    10 an earlier charge of the same counter, counted from 1 (0: none)
 -- Returns doubles, little endian, in one string: admitted (1 or 0), now, delay, how many keys of another type or format
 -- were replaced; then for each charge: remaining, wait (0 fits now, -1 never), reset. Nothing is written when not admitted.
@@ -59,7 +59,12 @@ while position < size do
     end
     local id, place = p[ID], expected
     if cells[place] ~= id then
-      place = records_find(cells, id)
+      place = 3
+      local record = cells[place]
+      while record and record ~= id do
+        place = place + 5
+        record = cells[place]
+      end
     end
     local a, b, c = cells[place + 1], cells[place + 2], cells[place + 3]
     if not a then

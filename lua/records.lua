@@ -1,19 +1,19 @@
 -- The string value of a group: the counters of one owner, packed.
 --
--- struct '<H' MARK, then doubles: the instant up to which the key lives, and for each counter five of them: its id, the
--- three numbers of its state, and the instant from which it equals a fresh one. Unpacked, it is a flat list of the same
+-- struct '<Hd' of MARK and the instant up to which the key lives, and for each counter 'I6dddd' of its id, the three
+-- numbers of its state, and the instant from which it equals a fresh one. Unpacked, it is a flat list of the same
 -- numbers. A value that is anything else counts as empty, is replaced by the next write and counted as such.
 
 -- Says format and version; another version of this program that packs differently must change it.
 local MARK = 21505
 -- Of a value of up to eight records, or the beginning of it.
-local RECORDS_FORMAT = '<Hdddddddddddddddddddddddddddddddddddddddddd'
+local RECORDS_FORMAT = '<HdI6ddddI6ddddI6ddddI6ddddI6ddddI6ddddI6ddddI6dddd'
 -- In the place of MARK, in memory only: something is to be written; the value was no group.
 local CHANGED = 0
 local BROKEN = 1
 -- Bytes before the first record, and of a record.
 local HEAD_BYTES = 10
-local RECORD_BYTES = 40
+local RECORD_BYTES = 38
 -- More than any group has, and as many as the stack of a script holds at once.
 local MAX_RECORDS = 1000
 -- A key lives this much longer than its counters matter, at most. Within it, writes leave its time to live alone.
@@ -30,7 +30,7 @@ local function records_of(value)
   if records < 1 or records % 1 ~= 0 or records > MAX_RECORDS then
     return { BROKEN, 0 }
   end
-  local format = records > 8 and '<Hd' .. string.rep('ddddd', records) or string.sub(RECORDS_FORMAT, 1, 3 + 5 * records)
+  local format = records > 8 and '<Hd' .. string.rep('I6dddd', records) or string.sub(RECORDS_FORMAT, 1, 3 + 6 * records)
   local cells = { struct.unpack(format, value) }
   if cells[1] ~= MARK then
     return { BROKEN, 0 }
@@ -76,7 +76,7 @@ local function records_write(key, cells, now, lasting)
   end
   cells[1] = MARK
   local records = (last - 2) / 5
-  local format = records > 8 and '<Hd' .. string.rep('ddddd', records) or string.sub(RECORDS_FORMAT, 1, 3 + 5 * records)
+  local format = records > 8 and '<Hd' .. string.rep('I6dddd', records) or string.sub(RECORDS_FORMAT, 1, 3 + 6 * records)
   if lasting and cells[2] >= longest and cells[2] <= longest + SLACK_MS then
     redis.call('SET', key, struct.pack(format, unpack(cells)), 'KEEPTTL')
     return

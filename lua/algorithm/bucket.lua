@@ -1,6 +1,7 @@
 -- What the token bucket and the leaky bucket share: a level that drains at Q units in W. Twin of src/algorithm/bucket.rs.
 --
--- State: last, used, part: a level of used + part/W units at the instant `last`. View: {last, used, part, W in ms}. The twin
+-- State: last, used, part: a level of used + part/W units at the instant `last`. View: {last, used, part, W in ms, how long
+-- until it is empty or false}. The twin
 -- keeps the level as one integer scaled by W, which passes 2^53; here it is the two digits of it, in base W.
 
 local MONTH = -1
@@ -9,6 +10,7 @@ local YEAR_MS = 31536000000
 local HORIZON_MS = 2^43
 local MAX_HELD = 2^52
 local MAX_SPAN_MS = 2^52
+local EXACT = 2^53
 
 -- The level at `now`, or at the last charge if `now` is earlier: a clock that steps back drains nothing. Without `now`: as the
 -- state has it, at the instant of its last charge (`stored` of the twin).
@@ -39,7 +41,14 @@ local function bucket_at(p, last, used, part, now)
     if used == 0 and part == 0 then
       last = now
     elseif now > last then
-      local gone, rest = mul_div(now - last, p[1], 0, window)
+      -- What mul_div tries first, without a call: these lines run several times in every decision.
+      local drained, gone, rest = (now - last) * p[1], nil, nil
+      if drained < EXACT then
+        rest = drained % window
+        gone = (drained - rest) / window
+      else
+        gone, rest = mul_div(now - last, p[1], 0, window)
+      end
       last, used, part = now, used - gone, part - rest
       if part < 0 then
         used, part = used - 1, part + window
@@ -49,7 +58,7 @@ local function bucket_at(p, last, used, part, now)
       end
     end
   end
-  return { last, used, part, window }
+  return { last, used, part, window, false }
 end
 
 -- From `now`, how long until at most `units` are inside.
@@ -58,7 +67,14 @@ local function bucket_until_at_most(p, v, units, now)
   if excess < 0 or (excess == 0 and v[3] == 0) then
     return 0
   end
-  local span, rest = mul_div(excess, v[4], v[3], p[1])
+  local rate = p[1]
+  local level, span, rest = excess * v[4] + v[3], nil, nil
+  if level < EXACT then
+    rest = level % rate
+    span = (level - rest) / rate
+  else
+    span, rest = mul_div(excess, v[4], v[3], rate)
+  end
   if rest > 0 then
     span = span + 1
   end

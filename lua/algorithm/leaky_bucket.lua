@@ -55,7 +55,7 @@ local function leaky_bucket_charge(p, v, now, cost, delay)
     bucket_idle_until(v, now + delay)
   end
   local used = v[2] + cost
-  v[2] = used < MAX_HELD and used or MAX_HELD
+  v[2], v[5] = used < MAX_HELD and used or MAX_HELD, false
 end
 
 local function leaky_bucket_debit(p, last, used, part, now, at, cost)
@@ -72,9 +72,12 @@ local function leaky_bucket_refund(p, last, used, part, now, _, cost)
 end
 
 local function leaky_bucket_reset(p, v, now)
-  return bucket_until_at_most(p, v, 0, now)
+  return v[5] or bucket_until_at_most(p, v, 0, now)
 end
 
 local function leaky_bucket_fresh_at(p, v, now)
-  return now + bucket_until_at_most(p, v, 0, now)
+  local span = bucket_until_at_most(p, v, 0, now)
+  -- The reset is asked for next.
+  v[5] = span
+  return now + span
 end

@@ -7,12 +7,11 @@
 --
 -- View: {key, the instant seen, instant up to which entries have left, newest instant or false, newest sum, newest cost,
 -- rank of the first entry that counts, its instant or false, sum before it, W in ms, whether the key holds something
--- else}. For `p` and what the functions return, see lua/README.md.
+-- else, cost of the first entry}. For `p` and what the functions return, see lua/README.md.
 
 local MONTH = -1
 local MONTH_MS = 2592000000
 local YEAR_MS = 31536000000
-local HORIZON_MS = 2^43
 local MAX_SPAN_MS = 2^52
 local SUM_MODULUS = 2^52
 -- With more entries than this (costs far below 1), new cost joins the newest entry.
@@ -31,7 +30,7 @@ local function sliding_log_entry(key, rank)
     return false, reply.err ~= nil
   end
   local at = tonumber(reply[2])
-  if #member ~= 16 or not at or at % 1 ~= 0 or at < -HORIZON_MS or at > HORIZON_MS then
+  if #member ~= 16 or not at or at % 1 ~= 0 or at < -MAX_SPAN_MS or at > MAX_SPAN_MS then
     return false, true
   end
   local sum, cost = struct.unpack('<dd', member)
@@ -53,7 +52,7 @@ local function sliding_log_at(p, key, _, _, now)
   end
   local newest, sum, cost = sliding_log_entry(key, -1)
   if not newest then
-    return { key, now, now - window, false, 0, 0, 0, false, 0, window, sum }
+    return { key, now, now - window, false, 0, 0, 0, false, 0, window, sum, 0 }
   end
   local seen = newest > now and newest or now
   local left = seen - window
@@ -69,7 +68,7 @@ local function sliding_log_at(p, key, _, _, now)
   end
   local broken = not first and first_sum
   local before = first and (first_sum - first_cost) % SUM_MODULUS or 0
-  return { key, seen, left, not broken and newest, sum, cost, rank, first, before, window, broken }
+  return { key, seen, left, not broken and newest, sum, cost, rank, first, before, window, broken, first_cost or 0 }
 end
 
 local function sliding_log_used(v)
@@ -101,6 +100,10 @@ local function sliding_log_wait(p, v, now, cost)
   local excess = sliding_log_used(v) - (count - cost)
   if excess <= 0 then
     return 0
+  end
+  -- Mostly the first entry is enough, and no search is needed.
+  if v[12] >= excess then
+    return sliding_log_until_left(v, v[8], now)
   end
   -- The first entry with which enough has left; the sums never fall, so this is a binary search. What was put between the
   -- entries by others counts as enough.

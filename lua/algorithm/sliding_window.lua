@@ -145,6 +145,9 @@ end
 
 local function sliding_window_fresh_at(p, v, now)
   if v[2] > 0 then
+    if p[2] > 0 and v[4] <= HORIZON_MS then
+      return v[4] + p[2]
+    end
     local _, _, finish = frame(p[2], v[4])
     return finish
   end

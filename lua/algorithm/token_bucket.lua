@@ -29,7 +29,7 @@ end
 
 local function token_bucket_charge(_, v, _, cost)
   local used = v[2] + cost
-  v[2] = used < MAX_HELD and used or MAX_HELD
+  v[2], v[5] = used < MAX_HELD and used or MAX_HELD, false
 end
 
 local function token_bucket_debit(p, last, used, part, now, at, cost)
@@ -51,9 +51,12 @@ local function token_bucket_refund(p, last, used, part, _, at, cost)
 end
 
 local function token_bucket_reset(p, v, now)
-  return bucket_until_at_most(p, v, 0, now)
+  return v[5] or bucket_until_at_most(p, v, 0, now)
 end
 
 local function token_bucket_fresh_at(p, v, now)
-  return now + bucket_until_at_most(p, v, 0, now)
+  local span = bucket_until_at_most(p, v, 0, now)
+  -- The reset is asked for next.
+  v[5] = span
+  return now + span
 end

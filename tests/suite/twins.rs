@@ -45,8 +45,12 @@ struct Grant {
 fn grants() -> impl Strategy<Value = Grant> {
     let max_wait = prop_oneof![2 => Just(None), 1 => (0..=5000i64).prop_map(|wait| Some(Millis(wait)))];
     let capacity = prop_oneof![Just(1000i64), 1..=3000i64];
-    (counts(), capacity, windows(), max_wait)
-        .prop_map(|(count, capacity, window, max_wait)| Grant { count, capacity, window, max_wait })
+    (counts(), capacity, windows(), max_wait).prop_map(|(count, capacity, window, max_wait)| Grant {
+        count,
+        capacity,
+        window,
+        max_wait,
+    })
 }
 
 impl Grant {

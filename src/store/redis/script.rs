@@ -6,6 +6,9 @@
 //! are doubles in one string: Redis passes a string on as it is, where every number of its own would be written
 //! out and read again. Nothing here does I/O.
 
+#[cfg(test)]
+mod tests;
+
 use crate::algorithm::{Algorithm, Quota, Units, Wait, Window};
 use crate::charge::{Charge, Correction, Outcome, Reading};
 use crate::time::{Millis, Timestamp};
@@ -83,17 +86,15 @@ pub static TWINS: &[Twin] = &[
     },
 ];
 
-/// The functions that `acquire.lua` and `settle.lua` call for the algorithm of a row, and what they take.
-const DISPATCHED: &[(&str, &str)] = &[
-    ("at", "p, a, b, c, now"),
-    ("remaining", "p, v, now"),
-    ("wait", "p, v, now, cost"),
-    ("delay", "p, v, now"),
+/// The functions that `acquire.lua` and `settle.lua` call for the algorithm of a row and whose results they use: the
+/// choice is written in at the call.
+const CHOSEN_AT_THE_CALL: &[&str] = &["at", "remaining", "wait", "delay", "reset", "fresh_at"];
+
+/// Those that may return nothing, where the choice is a function of its own, and what they take.
+const CHOSEN_BY_A_FUNCTION: &[(&str, &str)] = &[
     ("charge", "p, v, now, cost, held"),
     ("debit", "p, a, b, c, now, at, cost"),
     ("refund", "p, a, b, c, now, at, cost"),
-    ("reset", "p, v, now"),
-    ("fresh_at", "p, v, now"),
 ];
 
 /// An algorithm's place in [`TWINS`]. The suite holds that there is one for each algorithm.
@@ -160,7 +161,8 @@ pub struct Script {
 impl Script {
     /// The script for calls of this shape, joined once in the life of the process.
     pub fn of(purpose: Purpose, shape: Shape) -> &'static Self {
-        static SCRIPTS: [[OnceLock<Script>; 1 << SHAPE_BITS]; 2] = [const { [const { OnceLock::new() }; 1 << SHAPE_BITS] }; 2];
+        static SCRIPTS: [[OnceLock<Script>; 1 << SHAPE_BITS]; 2] =
+            [const { [const { OnceLock::new() }; 1 << SHAPE_BITS] }; 2];
         SCRIPTS[purpose as usize][usize::from(shape.0)].get_or_init(|| Self::join(purpose, shape))
     }
 
@@ -176,8 +178,8 @@ impl Script {
             Purpose::Acquire => ACQUIRE_LUA,
             Purpose::Settle => SETTLE_LUA,
         };
-        let dispatch = dispatch(shape);
-        files.push(&dispatch);
+        let choices = choices(shape);
+        files.push(&choices);
         let mut definitions: Vec<Definition> = files.iter().flat_map(|file| definitions(file)).collect();
         if shape.0 & CALENDAR_BIT == 0 {
             // Month and year arithmetic is left out where no window needs it.
@@ -185,7 +187,9 @@ impl Script {
                 definition.text = "local frame = frame_of_span".to_owned();
             }
         }
-        definitions.extend(self::definitions(main).into_iter().map(Definition::of_main));
+        let main: String = main.lines().filter(|line| is_code(line)).flat_map(|line| [line, "\n"]).collect();
+        let main = CHOSEN_AT_THE_CALL.iter().fold(main, |main, name| choose_at_the_call(shape, name, &main));
+        definitions.extend(self::definitions(&main).into_iter().map(Definition::of_main));
         let text = reached(definitions);
         let sha1 = hex(&Sha1::digest(text.as_bytes()));
         Self { text, sha1 }
@@ -199,35 +203,76 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The functions that `main` calls, each a name for the only algorithm's, or a choice by the row's algorithm. Algorithms that do
-/// not have one (only the leaky bucket delays) give 0; where none has it, the name is nil.
-fn dispatch(shape: Shape) -> String {
+/// The twins of a shape that define this function, each with its number.
+fn twins_with(shape: Shape, name: &str) -> Vec<(usize, &'static Twin)> {
+    let defines = |twin: &Twin| {
+        let defined = format!("{}_{name}", twin.prefix);
+        twin.files.iter().any(|file| {
+            file.contains(&format!("\nlocal function {defined}(")) || file.contains(&format!("\nlocal {defined} ="))
+        })
+    };
+    shape.twins().filter(|(_, twin)| defines(twin)).collect()
+}
+
+/// The functions that choose by a row's algorithm; where there is only one, another name for its own.
+fn choices(shape: Shape) -> String {
     let mut text = String::new();
-    for (name, parameters) in DISPATCHED {
-        let has = |twin: &Twin| {
-            let defined = format!("{}_{name}", twin.prefix);
-            twin.files.iter().any(|file| {
-                file.contains(&format!("\nlocal function {defined}(")) || file.contains(&format!("\nlocal {defined} ="))
-            })
-        };
-        let with: Vec<(usize, &Twin)> = shape.twins().filter(|(_, twin)| has(twin)).collect();
-        let _never_fails = match with.as_slice() {
-            [] => writeln!(text, "local {name}"),
-            [(_, twin)] if shape.twins().count() == 1 => writeln!(text, "local {name} = {}_{name}", twin.prefix),
-            with => {
-                let choices = with.iter().fold(String::new(), |mut choices, (index, twin)| {
-                    let prefix = twin.prefix;
-                    let _never_fails = writeln!(
-                        choices,
-                        "  if algorithm == {index} then\n    return {prefix}_{name}({parameters})\n  end"
-                    );
-                    choices
-                });
-                writeln!(text, "local function {name}({parameters}, algorithm)\n{choices}  return 0\nend")
-            }
-        };
+    for (name, parameters) in CHOSEN_BY_A_FUNCTION {
+        let with = twins_with(shape, name);
+        if let [(_, twin)] = with.as_slice() {
+            text += &format!("local {name} = {}_{name}\n", twin.prefix);
+            continue;
+        }
+        text += &format!("local function {name}({parameters}, algorithm)\n");
+        for (index, twin) in with {
+            text += &format!("if algorithm == {index} then\nreturn {}_{name}({parameters})\nend\n", twin.prefix);
+        }
+        text += "end\n";
     }
-    text
+    // Only the leaky bucket delays.
+    let delays = !twins_with(shape, "delay").is_empty();
+    text + &format!("local delay = {delays}\n")
+}
+
+/// Writes the choice by algorithm, a call's last argument, in at each call of that function. An algorithm without it (only
+/// the leaky bucket delays) gives 0.
+fn choose_at_the_call(shape: Shape, name: &str, text: &str) -> String {
+    let with = twins_with(shape, name);
+    let call = format!("{name}(");
+    let (mut chosen, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once(&call) {
+        chosen += before;
+        let ends_a_word = before.ends_with(|letter: char| letter.is_ascii_alphanumeric() || "_.".contains(letter));
+        if ends_a_word {
+            chosen += &call;
+            rest = after;
+            continue;
+        }
+        let end = closing(after);
+        let (given, algorithm) = after[..end].rsplit_once(", ").expect("a call names the algorithm last");
+        let by_algorithm =
+            |(index, twin): &(usize, &Twin)| format!("{algorithm} == {index} and {}_{name}({given})", twin.prefix);
+        let mut choices: Vec<String> = with.iter().map(by_algorithm).collect();
+        // Where all have it, the last needs no condition. No result is false or nil.
+        if with.len() < shape.twins().count() {
+            choices.push("0".to_owned());
+        } else if let (Some(last), Some((_, twin))) = (choices.last_mut(), with.last()) {
+            *last = format!("{}_{name}({given})", twin.prefix);
+        }
+        chosen += &format!("({})", choices.join(" or "));
+        rest = &after[end + 1..];
+    }
+    chosen + rest
+}
+
+/// Where the parenthesis that is open at the beginning closes.
+fn closing(text: &str) -> usize {
+    let mut depth = 1;
+    let closes = |letter: char| {
+        depth += i32::from(letter == '(') - i32::from(letter == ')');
+        depth == 0
+    };
+    text.find(closes).expect("the shipped files are Lua")
 }
 
 /// Something that a file defines at its left margin, up to the next.
@@ -238,20 +283,21 @@ struct Definition {
     text: String,
 }
 
+fn is_code(line: &str) -> bool {
+    !line.is_empty() && !line.trim_start().starts_with("--")
+}
+
 fn without_comments(text: &str) -> String {
-    text.lines().filter(|line| !line.is_empty() && !line.trim_start().starts_with("--")).fold(
-        String::new(),
-        |mut kept, line| {
-            kept.push_str(line.trim_start());
-            kept.push('\n');
-            kept
-        },
-    )
+    text.lines().filter(|line| is_code(line)).fold(String::new(), |mut kept, line| {
+        kept.push_str(line.trim_start());
+        kept.push('\n');
+        kept
+    })
 }
 
 fn definitions(file: &str) -> Vec<Definition> {
     let mut found: Vec<String> = Vec::new();
-    for line in file.lines().filter(|line| !line.is_empty() && !line.trim_start().starts_with("--")) {
+    for line in file.lines().filter(|line| is_code(line)) {
         match found.last_mut() {
             Some(last) if !line.starts_with("local ") => {
                 last.push('\n');
@@ -314,7 +360,8 @@ fn reached(definitions: Vec<Definition>) -> String {
         // A name may be defined again by another file, to the same value.
         for (name, value) in definition.names.iter().zip(&definition.constants) {
             for text in &mut kept {
-                *text = words(text).map(|word| if word == name { format!("({value})") } else { word.to_owned() }).collect();
+                *text =
+                    words(text).map(|word| if word == name { format!("({value})") } else { word.to_owned() }).collect();
             }
         }
     }
@@ -322,12 +369,12 @@ fn reached(definitions: Vec<Definition>) -> String {
     kept.concat()
 }
 
-/// The number by which a group's value names a counter of that identity: 53 bits of its SHA-256, never 0. A group has a
+/// The number by which a group's value names a counter of that identity: 48 bits of its SHA-256, never 0. A group has a
 /// handful of counters, and no client chooses an identity.
 pub fn record_id(identity: &str) -> u64 {
     let digest = Sha256::digest(identity.as_bytes());
-    let head = digest.iter().take(8).fold(0u64, |head, byte| head << 8 | u64::from(*byte));
-    (head >> 11).max(1)
+    let head = digest.iter().take(6).fold(0u64, |head, byte| head << 8 | u64::from(*byte));
+    head.max(1)
 }
 
 /// Where a counter is among the keys of a call.
@@ -382,20 +429,14 @@ fn write_head(into: &mut Vec<u8>, clock: Option<Timestamp>, groups: usize, rows:
 }
 
 /// One row; `own` is what a charge and a correction have of their own.
-fn write_row(
-    into: &mut Vec<u8>,
-    quota: &Quota,
-    own: [i64; 2],
-    algorithm: &dyn Algorithm,
-    place: Place,
-    same: usize,
-) {
+fn write_row(into: &mut Vec<u8>, quota: &Quota, own: [i64; 2], algorithm: &dyn Algorithm, place: Place, same: usize) {
     let window = match quota.window {
         Window::Span(Millis(span)) => span,
         Window::Month => -1,
         Window::Year => -2,
     };
-    let of_quota = [quota.count, window, quota.capacity, quota.max_wait.map_or(-1, |max_wait| max_wait.0.min(MAX_COST))];
+    let of_quota =
+        [quota.count, window, quota.capacity, quota.max_wait.map_or(-1, |max_wait| max_wait.0.min(MAX_COST))];
     let of_place = [twin_index(algorithm), place.key + 1, place.record as usize, same].map(|number| number as i64);
     for number in of_quota.into_iter().chain(own).chain(of_place) {
         push(into, number);
@@ -461,7 +502,11 @@ struct Numbers<'a>(std::slice::ChunksExact<'a, u8>);
 
 impl<'a> Numbers<'a> {
     fn new(reply: &'a [u8], expected: usize) -> Result<Self, Misread> {
-        if reply.len() == expected * size_of::<f64>() { Ok(Self(reply.chunks_exact(size_of::<f64>()))) } else { Err(Misread) }
+        if reply.len() == expected * size_of::<f64>() {
+            Ok(Self(reply.chunks_exact(size_of::<f64>())))
+        } else {
+            Err(Misread)
+        }
     }
 
     fn within(&mut self, least: i64, most: i64) -> Result<i64, Misread> {

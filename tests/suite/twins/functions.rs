@@ -76,7 +76,8 @@ impl Pair {
         let name = algorithm.name();
         let remaining = algorithm.remaining(quota, state, at);
         prop_assert_eq!(self.lua.remaining(quota, now), remaining, "{} remaining at {} of {:?}", name, now, state);
-        for cost in [cost, 1, UNIT, remaining, remaining + 1, quota.capacity / 2, quota.capacity, quota.capacity + 1, 0] {
+        for cost in [cost, 1, UNIT, remaining, remaining + 1, quota.capacity / 2, quota.capacity, quota.capacity + 1, 0]
+        {
             let wait = algorithm.wait(quota, state, at, cost);
             prop_assert_eq!(self.lua.wait(quota, now, cost), wait, "{} wait for {} at {}", name, cost, now);
         }
@@ -105,10 +106,13 @@ impl Pair {
     fn step(&mut self, now: i64, step: &Step) -> Result<(), TestCaseError> {
         let cost = cost_of(step.cost, &self.quota);
         self.check(now, cost)?;
-        let ago = |share| now - exact::mul_div_floor(i64::max(share, 0), self.quota.window.nominal().0, 1000) - share.min(0);
+        let ago =
+            |share| now - exact::mul_div_floor(i64::max(share, 0), self.quota.window.nominal().0, 1000) - share.min(0);
         match &step.act {
             Act::Take => {
-                if self.algorithm.wait(&self.quota, &self.state, Timestamp(now), cost) == sluicegate::algorithm::Wait::Now {
+                if self.algorithm.wait(&self.quota, &self.state, Timestamp(now), cost)
+                    == sluicegate::algorithm::Wait::Now
+                {
                     let delay = self.lua.delay(&self.quota, now);
                     self.charge(now, cost, delay);
                 }

@@ -31,10 +31,6 @@ impl LuaCounter {
         Self { lua, functions, is_log: twin.is_log, cells: [0.0; 3], entries }
     }
 
-    pub fn lua(&self) -> &Lua {
-        &self.lua
-    }
-
     /// The instants and costs of the log.
     pub fn log(&self) -> Vec<(i64, Units)> {
         let entry = |(at, member): &(f64, Vec<u8>)| (*at as i64, double(&member[8..]) as i64);
@@ -43,11 +39,6 @@ impl LuaCounter {
 
     pub fn put_log(&self, entries: Vec<(f64, Vec<u8>)>) {
         *self.entries.borrow_mut() = entries;
-    }
-
-    pub fn forget(&mut self) {
-        self.cells = [0.0; 3];
-        self.entries.borrow_mut().clear();
     }
 
     fn function(&self, name: &str) -> Option<Function> {
