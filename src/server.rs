@@ -42,6 +42,9 @@ const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a drain may take to notice that nothing is open any more.
 const DRAIN_POLL: Duration = Duration::from_millis(20);
 
+/// How long a start waits for the shared store.
+const FIRST_CONTACT: Duration = Duration::from_secs(2);
+
 /// What a running gateway is made of.
 pub struct Parts {
     pub config: Config,
@@ -83,7 +86,10 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
     metrics.config_loaded(snapshot.generation, Clock::wall().seconds());
     let live = Arc::new(Live::from_pointee(snapshot));
     let memory = Arc::new(MemoryStore::new(usize::try_from(config.store.max_entries).unwrap_or(usize::MAX)));
-    let shared = config.store.redis.as_ref().map(|redis| share(redis, &memory, &metrics)).transpose()?;
+    let shared = match &config.store.redis {
+        Some(redis) => Some(share(redis, &memory, &metrics).await?),
+        None => None,
+    };
     let store: Arc<dyn Store> = match &shared {
         Some(guarded) => guarded.clone(),
         None => memory.clone(),
@@ -139,8 +145,13 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
 }
 
 /// Opens the shared store, with the memory store beside it for when it fails.
-fn share(redis: &Redis, memory: &Arc<MemoryStore>, metrics: &Arc<Metrics>) -> io::Result<Arc<Guarded<RedisStore>>> {
+async fn share(
+    redis: &Redis,
+    memory: &Arc<MemoryStore>,
+    metrics: &Arc<Metrics>,
+) -> io::Result<Arc<Guarded<RedisStore>>> {
     let store = RedisStore::open(redis).map_err(io::Error::other)?;
+    store.first_contact(FIRST_CONTACT).await;
     let guarded = Guarded::new(store, memory.clone(), redis.timeout, metrics.clone());
     tokio::spawn(guarded.clone().watch());
     Ok(guarded)

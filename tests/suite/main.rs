@@ -41,6 +41,7 @@ mod path_evasion;
 mod proxying;
 mod request_smuggling;
 mod retry_after;
+mod shared_store;
 mod support;
 mod tidy;
 mod twins;

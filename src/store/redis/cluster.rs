@@ -88,6 +88,12 @@ impl Cluster {
         self.map.load().node(slot).map_or_else(|| self.nobody.clone(), |node| node.breaker.clone())
     }
 
+    /// Whether the map is known and every master connected.
+    pub fn is_connected(&self) -> bool {
+        let map = self.map.load();
+        !map.nodes.is_empty() && map.nodes.iter().all(|node| node.is_connected())
+    }
+
     pub fn is_degraded(&self) -> bool {
         self.nobody.is_open() || self.map.load().nodes.iter().any(|node| node.breaker.is_open())
     }

@@ -28,6 +28,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often a start looks whether the servers are connected.
+const CONTACT_POLL: Duration = Duration::from_millis(10);
 
 /// The shared store.
 pub struct RedisStore {
@@ -74,6 +78,23 @@ impl RedisStore {
             }
         };
         Ok(Arc::new(Self { servers, prefix: settings.prefix.clone(), told_replaced: AtomicBool::new(false) }))
+    }
+
+    /// Waits until the servers are connected, for `patience` at most: a gateway that starts beside a healthy Redis decides its
+    /// first request there.
+    pub async fn first_contact(&self, patience: Duration) {
+        let connected = || match &self.servers {
+            Servers::One(node) => node.is_connected(),
+            Servers::Cluster(cluster) => cluster.is_connected(),
+        };
+        let waiting = async {
+            while !connected() {
+                tokio::time::sleep(CONTACT_POLL).await;
+            }
+        };
+        if tokio::time::timeout(patience, waiting).await.is_err() {
+            tracing::warn!("the store does not answer yet: going on without it");
+        }
     }
 
     fn layout<'a>(&self, counters: impl Iterator<Item = (&'a Meter, &'a [Part<'a>])> + Clone) -> Layout {

@@ -126,6 +126,11 @@ impl Node {
         }
     }
 
+    /// Whether there is a connection.
+    pub fn is_connected(&self) -> bool {
+        self.link.connection().is_some()
+    }
+
     /// Ends the task that keeps the connection.
     pub fn close(&self) {
         self.link.close();

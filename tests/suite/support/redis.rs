@@ -35,26 +35,56 @@ impl Answer {
     }
 }
 
-/// A server without persistence on a free port; killed when dropped.
+/// A server without persistence; killed when dropped.
 pub struct RedisServer {
     child: Child,
-    port: u16,
-    _directory: tempfile::TempDir,
+    pub port: u16,
+    arguments: Vec<String>,
+    directory: tempfile::TempDir,
 }
 
 impl RedisServer {
     pub fn start() -> Self {
-        let (port, directory) = (free_port(), tempfile::tempdir().expect("there is room for temporary files"));
-        let child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            .current_dir(directory.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("redis-server is installed");
-        let server = Self { child, port, _directory: directory };
-        wait_until("Redis listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Self::start_with(&[])
+    }
+
+    /// With arguments of its own after the usual ones.
+    pub fn start_with(arguments: &[&str]) -> Self {
+        Self::start_on(free_port(), arguments)
+    }
+
+    pub fn start_on(port: u16, arguments: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("there is room for temporary files");
+        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_string()).collect();
+        let child = spawn(port, &arguments, directory.path());
+        let server = Self { child, port, arguments, directory };
+        server.wait();
         server
+    }
+
+    fn wait(&self) {
+        wait_until("Redis listens", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
+    }
+
+    /// Ends it as a crash would.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+    }
+
+    /// Starts it again, empty, on its old port.
+    pub fn restart(&mut self) {
+        self.child = spawn(self.port, &self.arguments, self.directory.path());
+        self.wait();
+    }
+
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(sent.expect("kill is there").success());
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/0", self.port)
     }
 
     pub fn connect(&self) -> Connection {
@@ -62,6 +92,23 @@ impl RedisServer {
         stream.set_nodelay(true).expect("a socket can be set up");
         Connection { reader: BufReader::new(stream) }
     }
+
+    /// All keys.
+    pub fn keys(&self) -> Vec<String> {
+        let answer = self.connect().text(&["KEYS", "*"]);
+        answer.list().iter().map(|key| String::from_utf8(key.bytes().to_vec()).expect("keys are text")).collect()
+    }
+}
+
+fn spawn(port: u16, arguments: &[String], directory: &std::path::Path) -> Child {
+    Command::new("redis-server")
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+        .args(arguments)
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("redis-server is installed")
 }
 
 impl Drop for RedisServer {

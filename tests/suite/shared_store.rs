@@ -1,0 +1,232 @@
+//! Counters in Redis: shared, healed, and what happens when it fails.
+
+use crate::support::redis::RedisServer;
+use crate::support::*;
+use std::time::{Duration, Instant};
+
+/// The algorithms that refuse at once what they do not admit.
+const AT_ONCE: [&str; 4] = ["fixed_window", "sliding_window_log", "sliding_window_counter", "token_bucket"];
+
+fn store(redis: &RedisServer, more: &str) -> String {
+    format!("[store]\nbackend = \"redis\"\n[store.redis]\nurls = [\"{}\"]\ntimeout = \"200ms\"\n{more}\n", redis.url())
+}
+
+fn limited(redis: &RedisServer, limit: &str, more: &str) -> Setup {
+    Setup::new(format!("{}[[routes]]\nmatch = \"*\"\nlimits = [{{ {limit} }}]\n", store(redis, more)))
+}
+
+fn is_open(gateway: &Gateway) -> bool {
+    gateway.metric("sluicegate_store_breaker_open", &[]) == 1.0
+}
+
+#[test]
+fn b31_two_gateways_on_one_redis_admit_exactly_the_quota_of_a_burst() {
+    for algorithm in AT_ONCE {
+        let redis = RedisServer::start();
+        let limit = format!("name = \"a\", rate = \"50/h\", algorithm = \"{algorithm}\"");
+        let gateways = [(); 2].map(|()| limited(&redis, &limit, "").start());
+        let statuses = burst(300, 16, |index| gateways[index % 2].get("/").status);
+        assert_eq!((count(&statuses, 200), count(&statuses, 429)), (50, 250), "{algorithm}");
+    }
+}
+
+#[test]
+fn b143_and_b93_the_first_hit_counts_once_and_remaining_never_falls_below_zero() {
+    for algorithm in AT_ONCE {
+        let redis = RedisServer::start();
+        let gateway = limited(&redis, &format!("rate = \"2/h\", algorithm = \"{algorithm}\""), "").start();
+        let asked = [(); 4].map(|()| gateway.get("/")).map(|answer| (answer.status, answer.remaining()));
+        assert_eq!(asked, [(200, 1), (200, 0), (429, 0), (429, 0)], "{algorithm}");
+    }
+}
+
+#[test]
+fn b11_and_b138_every_key_ends_with_its_counter_and_a_lost_expiry_heals() {
+    for algorithm in AT_ONCE {
+        let redis = RedisServer::start();
+        let gateway = limited(&redis, &format!("rate = \"3/2s\", algorithm = \"{algorithm}\""), "").start();
+        gateway.statuses(3, "/");
+        let mut connection = redis.connect();
+        for key in redis.keys() {
+            let ttl = connection.text(&["PTTL", &key]).number();
+            assert!((1..=4001).contains(&ttl), "{algorithm}: {key} lives {ttl} ms");
+            assert_eq!(connection.text(&["PERSIST", &key]).number(), 1);
+        }
+        wait_until("the window is over", || gateway.get("/").status == 200);
+        wait_until("nothing is left", || redis.keys().is_empty());
+    }
+}
+
+#[test]
+fn b22_a_refusal_writes_nothing() {
+    let redis = RedisServer::start();
+    let gateway = limited(&redis, "rate = \"1/h\"", "").start();
+    assert_eq!(gateway.statuses(2, "/"), [200, 429]);
+    let key = redis.keys().pop().expect("a counter");
+    let dump = redis.connect().text(&["DUMP", &key]);
+    gateway.statuses(5, "/");
+    assert_eq!(redis.connect().text(&["DUMP", &key]), dump);
+}
+
+#[test]
+fn b66_no_key_of_a_caller_reaches_redis() {
+    let redis = RedisServer::start();
+    let gateway = Setup::new(format!("{}[tiers.pro]\nlimits = [{{ rate = \"9/h\" }}]\n", store(&redis, "")))
+        .keys(&consumer("acme", "pro"))
+        .start();
+    assert_eq!(gateway.get_as(&key_of("acme"), "/").status, 200);
+    let keys = redis.keys();
+    assert!(keys.iter().any(|key| key.starts_with("sluicegate:{consumer:acme}:pro")), "{keys:?}");
+    assert!(keys.iter().all(|key| !key.contains(&key_of("acme")[..8])), "{keys:?}");
+}
+
+#[test]
+fn a_script_that_redis_forgot_is_sent_again_in_the_same_request() {
+    let redis = RedisServer::start();
+    let gateway = limited(&redis, "rate = \"9/h\"", "").start();
+    assert_eq!(gateway.get("/").remaining(), 8);
+    redis.connect().text(&["SCRIPT", "FLUSH"]);
+    assert_eq!(gateway.get("/").remaining(), 7);
+    assert_eq!(gateway.metric("rate_limiter_errors_total", &[]), 0.0);
+}
+
+#[test]
+fn a_value_of_another_type_is_replaced_once_with_one_line() {
+    let redis = RedisServer::start();
+    let gateway = limited(&redis, "rate = \"9/h\"", "").start();
+    gateway.get("/");
+    let key = redis.keys().pop().expect("a counter");
+    let mut connection = redis.connect();
+    connection.text(&["DEL", &key]);
+    connection.text(&["LPUSH", &key, "not a counter"]);
+    assert_eq!([gateway.get("/").remaining(), gateway.get("/").remaining()], [8, 7]);
+    assert_eq!(gateway.log().matches("begun anew").count(), 1);
+}
+
+#[test]
+fn b52_and_b53_without_redis_each_limit_does_what_it_is_told() {
+    let mut redis = RedisServer::start();
+    redis.kill();
+    let routes = "[[routes]]\nmatch = \"/closed\"\nlimits = [{ rate = \"9/h\", on_store_error = \"closed\" }]\n\
+                  [[routes]]\nmatch = \"/open\"\nlimits = [{ rate = \"1/h\", on_store_error = \"open\" }]\n\
+                  [[routes]]\nmatch = \"/local\"\nlimits = [{ rate = \"4/h\" }]\n";
+    let gateway = Setup::new(format!("{}{routes}", store(&redis, "instances = 2"))).start();
+    let closed = gateway.get("/closed");
+    assert_eq!((closed.status, closed.error().as_str()), (503, "limiter_unavailable"));
+    assert_eq!((closed.retry_after(), gateway.upstream.count()), (1, 0));
+    let open = [gateway.get("/open"), gateway.get("/open")];
+    assert!(open.iter().all(|answer| answer.status == 200 && !answer.has("ratelimit-remaining")), "{open:?}");
+    assert_eq!(gateway.statuses(3, "/local"), [200, 200, 429], "half of the quota is this gateway's share");
+    redis.restart();
+    wait_until("Redis is used again", || {
+        !is_open(&gateway) && !redis.keys().is_empty() || {
+            gateway.get("/closed");
+            false
+        }
+    });
+    assert_eq!(gateway.get("/local").remaining(), 3, "what was admitted in the outage is not pushed later (B91)");
+}
+
+#[test]
+fn b36_and_b122_an_outage_costs_no_request_more_than_the_timeout_and_few_log_lines() {
+    let mut redis = RedisServer::start();
+    let gateway = limited(&redis, "rate = \"1000/h\"", "").start();
+    assert_eq!(gateway.get("/").status, 200);
+    redis.kill();
+    assert!(gateway.statuses(300, "/").iter().all(|status| *status == 200));
+    assert!(is_open(&gateway));
+    assert_eq!(gateway.admin("/readyz").text().trim(), "degraded");
+    let warnings = gateway.log().lines().filter(|line| line.contains("WARN") || line.contains("ERROR")).count();
+    assert!(warnings <= 5, "{}", gateway.log());
+    redis.restart();
+    wait_until("the breaker closes", || !is_open(&gateway));
+    assert_eq!(gateway.admin("/readyz").text().trim(), "ready");
+}
+
+#[test]
+fn b03_a_redis_that_hangs_costs_at_most_the_timeout_and_then_nothing() {
+    let redis = RedisServer::start();
+    let gateway = limited(&redis, "rate = \"1000/h\"", "").start();
+    assert_eq!(gateway.get("/").status, 200);
+    redis.signal("STOP");
+    wait_until("the breaker opens", || {
+        assert_eq!(gateway.get("/").status, 200);
+        is_open(&gateway)
+    });
+    let start = Instant::now();
+    assert!(gateway.statuses(50, "/").iter().all(|status| *status == 200));
+    assert!(start.elapsed() < Duration::from_secs(5), "an open breaker waits for nobody: {:?}", start.elapsed());
+    redis.signal("CONT");
+    wait_until("the breaker closes", || !is_open(&gateway));
+}
+
+#[test]
+fn the_bound_of_an_outage_holds_however_often_the_store_flaps() {
+    let mut redis = RedisServer::start();
+    let gateway =
+        limited(&redis, "name = \"a\", rate = \"10/h\", algorithm = \"fixed_window\"", "instances = 2").start();
+    let mut admitted = 0;
+    for _ in 0..2 {
+        redis.kill();
+        admitted += count(&gateway.statuses(20, "/"), 200);
+        redis.restart();
+        wait_until("the breaker closes", || !is_open(&gateway));
+    }
+    assert_eq!(admitted, 5, "one share of one window");
+}
+
+#[test]
+fn b112_a_killed_connection_is_replaced() {
+    let redis = RedisServer::start();
+    let gateway = limited(&redis, "rate = \"1000/h\"", "").start();
+    for round in 0..3 {
+        redis.connect().text(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+        let before = redis.keys().len();
+        wait_until("decisions reach Redis again", || {
+            assert_eq!(gateway.get("/").status, 200, "round {round}");
+            redis.keys().len() >= before.max(1) && !is_open(&gateway)
+        });
+    }
+}
+
+#[test]
+fn b90_a_full_redis_is_an_outage_until_it_has_room() {
+    let redis = RedisServer::start();
+    let gateway = limited(&redis, "rate = \"1000/h\"", "").start();
+    redis.connect().text(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert!(gateway.statuses(20, "/").iter().all(|status| *status == 200));
+    assert!(is_open(&gateway));
+    redis.connect().text(&["CONFIG", "SET", "maxmemory", "0"]);
+    wait_until("the breaker closes", || !is_open(&gateway));
+}
+
+#[test]
+fn b135_a_wrong_password_is_an_outage_and_is_told_nowhere() {
+    let redis = RedisServer::start_with(&["--requirepass", "right-password"]);
+    let url = format!("redis://:wrong-password@127.0.0.1:{}/0", redis.port);
+    let toml = format!("[store]\nbackend = \"redis\"\n[store.redis]\nurls = [\"{url}\"]\n");
+    let gateway = Setup::new(format!("{toml}[[routes]]\nmatch = \"*\"\nlimits = [{{ rate = \"2/h\" }}]\n"))
+        .log("level = \"trace\"")
+        .start();
+    assert_eq!(gateway.statuses(3, "/"), [200, 200, 429]);
+    assert!(!gateway.log().contains("wrong-password"));
+}
+
+#[test]
+fn b133_a_changed_quota_keeps_what_was_used() {
+    let redis = RedisServer::start();
+    let mut gateway = limited(&redis, "name = \"a\", rate = \"10/h\", algorithm = \"fixed_window\"", "").start();
+    gateway.statuses(8, "/");
+    let quota = |gateway: &mut Gateway, quota: &str| {
+        let text = gateway.setup.toml.clone();
+        let start = text.find("rate = \"").expect("a rate") + 8;
+        let end = start + text[start..].find('/').expect("a window");
+        let changed = format!("{}{quota}{}", &text[..start], &text[end..]);
+        assert_eq!(gateway.reload(|setup| setup.toml = changed), Reload::Success);
+    };
+    quota(&mut gateway, "12");
+    assert_eq!(gateway.get("/").remaining(), 3);
+    quota(&mut gateway, "5");
+    let refused = gateway.get("/");
+    assert_eq!((refused.status, refused.remaining()), (429, 0));
+}
