@@ -104,7 +104,7 @@ if admitted == 1 then
         if v[11] then
           replaced, v[11] = replaced + 1, false
         end
-        call('PEXPIRE', KEYS[key], fresh - now)
+        call('PEXPIRE', KEYS[key], fresh - now + SLACK_MS)
       else
         cells = values[key]
         if cells[1] == BROKEN then

@@ -35,7 +35,7 @@ local function settle_log(p, key)
     replaced = replaced + 1
   end
   if after[4] then
-    call('PEXPIRE', key, fresh_at(p, after, now, p[ALGORITHM]) - now)
+    call('PEXPIRE', key, fresh_at(p, after, now, p[ALGORITHM]) - now + SLACK_MS)
   end
 end
 

@@ -20,7 +20,7 @@ local MAX_LOG_ENTRIES = 100000
 local MAX_TRIM = 64
 -- Entries that one settlement rewrites at most. Cost given back to an entry with more behind it stays charged until it
 -- leaves; a debt joins the newest instead.
-local MAX_REWRITE = 500
+local MAX_REWRITE = 400
 
 -- The entry of that rank: instant, sum, cost; false and whether the key holds something that is no log.
 local function sliding_log_entry(key, rank)
