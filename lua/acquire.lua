@@ -38,7 +38,7 @@ end
 
 local rows = { false, false, false, false }
 local charges, admitted, held = 0, 1, 0
-local last_key, cells, expected = 0, nil, 3
+local last_key, cells, expected = 0, nil, 2
 local size = #arguments
 
 while position < size do
@@ -55,11 +55,11 @@ while position < size do
     v = at(p, KEYS[key], nil, nil, now, algorithm)
   else
     if key ~= last_key then
-      cells, last_key, expected = values[key], key, 3
+      cells, last_key, expected = values[key], key, 2
     end
     local id, place = p[ID], expected
     if cells[place] ~= id then
-      place = 3
+      place = 2
       local record = cells[place]
       while record and record ~= id do
         place = place + 5
@@ -104,7 +104,7 @@ if admitted == 1 then
         if v[11] then
           replaced, v[11] = replaced + 1, false
         end
-        call('PEXPIRE', KEYS[key], fresh - now + SLACK_MS)
+        call('PEXPIRE', KEYS[key], fresh - now)
       else
         cells = values[key]
         if cells[1] == BROKEN then
@@ -119,7 +119,7 @@ if admitted == 1 then
   for group = 1, groups do
     cells = values[group]
     if cells[1] == CHANGED then
-      records_write(KEYS[group], cells, now, clock == 0)
+      records_write(KEYS[group], cells, now)
     end
   end
 else

@@ -35,7 +35,7 @@ local function settle_log(p, key)
     replaced = replaced + 1
   end
   if after[4] then
-    call('PEXPIRE', key, fresh_at(p, after, now, p[ALGORITHM]) - now + SLACK_MS)
+    call('PEXPIRE', key, fresh_at(p, after, now, p[ALGORITHM]) - now)
   end
 end
 
@@ -82,7 +82,7 @@ end
 for group = 1, groups do
   local cells = values[group]
   if cells and cells[1] == CHANGED then
-    records_write(KEYS[group], cells, now, clock == 0)
+    records_write(KEYS[group], cells, now)
   end
 end
 return struct.pack('<dd', now, replaced)

@@ -399,7 +399,7 @@ fn counters_that_a_call_does_not_name_stay_as_long_as_they_matter() {
         );
         assert!(world.acquire(NOW, &[ask(&hour, UNIT)]).outcome.admitted);
         let length = |world: &mut World| world.redis.text(&["STRLEN", "group0:1"]).number();
-        assert_eq!(length(&mut world), 48);
+        assert_eq!(length(&mut world), 40);
         for step in 0..3 {
             // The first of a second finds the last one's record, the next its own.
             world.redis.text(&["GET", "group0:1"]);
