@@ -31,6 +31,7 @@ pub struct Metrics {
     decisions: IntCounterVec,
     decision_duration: HistogramVec,
     store_breaker_open: IntGauge,
+    deny_cache_hits: IntCounter,
     store_entries: IntGauge,
     store_evictions: IntCounter,
     auth_failures: IntCounterVec,
@@ -124,6 +125,13 @@ impl Metrics {
                 ),
             ),
             store_breaker_open: gauge(&registry, "sluicegate_store_breaker_open", "1 while the store is given up on."),
+            deny_cache_hits: register(
+                &registry,
+                IntCounter::new(
+                    "sluicegate_store_deny_cache_hits_total",
+                    "Refusals repeated without asking the store.",
+                ),
+            ),
             store_entries: gauge(&registry, "sluicegate_store_entries", "Counters held in memory."),
             store_evictions: register(
                 &registry,
@@ -222,6 +230,11 @@ impl Metrics {
     pub fn store_failed(&self, kind: &str) {
         self.limiter_errors.inc();
         self.store_errors.with_label_values(&[kind]).inc();
+    }
+
+    /// A refusal was repeated without asking the shared store.
+    pub fn refusal_remembered(&self) {
+        self.deny_cache_hits.inc();
     }
 
     /// Whether any breaker of the shared store is open.

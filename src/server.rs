@@ -15,6 +15,7 @@ use crate::proxy::snapshot::{Live, Snapshot};
 use crate::proxy::{Gate, serve_options};
 use crate::reload::Reloader;
 use crate::store::Store;
+use crate::store::deny_cache::DenyCache;
 use crate::store::fallback::Guarded;
 use crate::store::memory::{MemoryStore, SWEEP_BUDGET};
 use crate::store::redis::RedisStore;
@@ -91,7 +92,7 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
         None => None,
     };
     let store: Arc<dyn Store> = match &shared {
-        Some(guarded) => guarded.clone(),
+        Some(guarded) => Arc::new(DenyCache::new(guarded.clone(), metrics.clone())),
         None => memory.clone(),
     };
     let (shutdown, shutting_down) = watch::channel(false);

@@ -4,6 +4,7 @@
 //! configuration. The decision sees this trait alone, so that every store gives the same answers.
 
 pub mod breaker;
+pub mod deny_cache;
 pub mod fallback;
 pub mod memory;
 pub mod redis;

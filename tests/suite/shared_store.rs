@@ -230,3 +230,20 @@ fn b133_a_changed_quota_keeps_what_was_used() {
     let refused = gateway.get("/");
     assert_eq!((refused.status, refused.remaining()), (429, 0));
 }
+
+#[test]
+fn a_refusal_is_repeated_without_asking_redis_until_its_wait_is_over() {
+    let redis = RedisServer::start();
+    let gateway = limited(&redis, "rate = \"2/2s\", algorithm = \"sliding_window_log\"", "").start();
+    assert_eq!(gateway.statuses(3, "/"), [200, 200, 429]);
+    let calls = || String::from_utf8(redis.connect().text(&["INFO", "commandstats"]).bytes().to_vec()).unwrap();
+    let decisions = |stats: String| {
+        let line = stats.lines().find(|line| line.starts_with("cmdstat_evalsha:")).unwrap_or_default().to_string();
+        line.split(['=', ',']).nth(1).unwrap_or_default().to_string()
+    };
+    let before = decisions(calls());
+    assert_eq!(gateway.statuses(10, "/"), [429; 10]);
+    assert_eq!(decisions(calls()), before);
+    assert!(gateway.metric("sluicegate_store_deny_cache_hits_total", &[]) >= 10.0);
+    wait_until("the first has left", || gateway.get("/").status == 200);
+}

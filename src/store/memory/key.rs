@@ -4,7 +4,7 @@
 //! them search for a value that falls together with another's counter and drain it. Under a secret key a collision can
 //! only be met by chance, once in 2^64 counters. The parts themselves are not kept.
 
-use crate::charge::{Part, write_name};
+use crate::charge::{Charge, Part, write_name};
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -18,11 +18,11 @@ pub(super) struct Key {
 }
 
 /// What makes the keys of this process unlike those of any other.
-pub(super) struct Secret(u64, u64);
+pub(in crate::store) struct Secret(u64, u64);
 
 impl Secret {
     /// A new one, from the randomness of the operating system that seeds the standard library's hash maps.
-    pub(super) fn random() -> Self {
+    pub(in crate::store) fn random() -> Self {
         Self(RandomState::new().hash_one(0u8), RandomState::new().hash_one(1u8))
     }
 
@@ -32,6 +32,20 @@ impl Secret {
         write_name(identity, parts, |bytes| hasher.write(bytes));
         let digest = hasher.finish128();
         Key { high: digest.h1, low: digest.h2 }
+    }
+
+    /// A digest of a whole set of charges: counters, costs and quotas, in their order.
+    pub(in crate::store) fn set_of(&self, charges: &[Charge<'_>]) -> u128 {
+        let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
+        for charge in charges {
+            write_name(&charge.meter.identity, &charge.parts, |bytes| hasher.write(bytes));
+            let quota = &charge.meter.quota;
+            let max_wait = quota.max_wait.map_or(-1, |wait| wait.0);
+            for number in [charge.cost, i64::from(charge.enforced), quota.count, quota.capacity, max_wait] {
+                hasher.write_i64(number);
+            }
+        }
+        u128::from(hasher.finish128())
     }
 }
 
