@@ -4,12 +4,16 @@
 //! complain of keep their [`Place`], so that a message can point at them. References (a tier's name, an upstream's
 //! name) are still text here; compiling the policy resolves them.
 
+mod store;
+
 use crate::algorithm::{Algorithm, Units, Window};
 use crate::time::{Millis, Timestamp};
 use ipnet::IpNet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+pub use store::{Redis, RedisMode, Store};
 
 /// Where a value stands: an index into [`super::Sources`] and a byte range in that file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,39 +151,6 @@ pub struct Auth {
     /// Per address, for wrong keys.
     pub failures: Located<Rate>,
     pub forward_credentials: bool,
-}
-
-/// `[store]`: where counters live.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Store {
-    /// Counters kept in memory: all of them, or those of the local limiter beside a shared store.
-    pub max_entries: u64,
-    /// The shared store, when the backend is one.
-    pub redis: Option<Redis>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RedisMode {
-    Single,
-    Sentinel,
-    Cluster,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Redis {
-    pub mode: RedisMode,
-    /// They may hold passwords. In sentinel mode: the sentinels.
-    pub urls: Vec<Secret>,
-    pub master: String,
-    /// Of the data servers, where the URLs do not say it.
-    pub username: Option<String>,
-    pub password: Option<Secret>,
-    pub prefix: String,
-    /// For one decision.
-    pub timeout: Millis,
-    pub on_error: OnStoreError,
-    /// Gateways that share the store; 1 or more.
-    pub instances: u32,
 }
 
 /// `[upstreams.NAME]`: the servers that requests are forwarded to.

@@ -39,6 +39,8 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("config", "algorithm"),
     ("request", "config"),
     ("admin", "proxy"),
+    // A store that may fail counts how; what decides still knows no metric.
+    ("store", "metrics"),
     ("load", "proxy"),
     ("reload", "load"),
     ("reload", "proxy"),

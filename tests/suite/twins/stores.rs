@@ -407,7 +407,7 @@ fn counters_that_a_call_does_not_name_stay_as_long_as_they_matter() {
             let arguments = [ask(&second, UNIT)];
             let charges: Vec<Units> = (0..2).map(|_| run_alone(&mut world, now, &arguments)).collect();
             assert_eq!(charges, [4 * UNIT, 3 * UNIT]);
-            assert_eq!(length(&mut world), 86);
+            assert_eq!(length(&mut world), 78);
         }
         assert_eq!(run_alone(&mut world, NOW + 5000, &[ask(&hour, UNIT)]), 3 * UNIT);
         assert_eq!(length(&mut world), 48, "the second's record has left");
