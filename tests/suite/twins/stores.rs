@@ -410,7 +410,7 @@ fn counters_that_a_call_does_not_name_stay_as_long_as_they_matter() {
             assert_eq!(length(&mut world), 78);
         }
         assert_eq!(run_alone(&mut world, NOW + 5000, &[ask(&hour, UNIT)]), 3 * UNIT);
-        assert_eq!(length(&mut world), 48, "the second's record has left");
+        assert_eq!(length(&mut world), 40, "the second's record has left");
     });
 }
 
