@@ -1,7 +1,9 @@
 //! Counters in Redis: shared, healed, and what happens when it fails.
 
-use crate::support::redis::RedisServer;
+use crate::support::client::render;
+use crate::support::redis::{Answer, RedisServer};
 use crate::support::*;
+use crate::tidy::{files, read, root};
 use std::time::{Duration, Instant};
 
 /// The algorithms that refuse at once what they do not admit.
@@ -229,4 +231,88 @@ fn b133_a_changed_quota_keeps_what_was_used() {
     quota(&mut gateway, "5");
     let refused = gateway.get("/");
     assert_eq!((refused.status, refused.remaining()), (429, 0));
+}
+
+/// The rules that `docs/redis.md` gives for a user, one word each.
+fn documented_rules() -> Vec<String> {
+    let page = read(&root().join("docs/redis.md"));
+    let (_, rules) = page.split_once("ACL SETUSER sluicegate").expect("the page has the command");
+    let rules = rules.split("```").next().expect("a split has a first part").replace("\\\n", " ");
+    rules.split_whitespace().map(|word| word.trim_matches('\'').to_owned()).collect()
+}
+
+/// What a user was denied, but for the client's name, which Redis knows from 7.2 on.
+fn denied(log: &Answer) -> Vec<String> {
+    let object = |entry: &Answer| {
+        let place = entry.list().iter().position(|field| *field == Answer::Bytes(b"object".to_vec()));
+        String::from_utf8_lossy(entry.list()[place.expect("an entry names its object") + 1].bytes()).into_owned()
+    };
+    log.list().iter().map(object).filter(|object| object != "client|setinfo").collect()
+}
+
+/// A store of that user, and a limit of each algorithm on one route.
+fn limited_by_all(redis: &RedisServer, count: u32) -> Setup {
+    let limits: Vec<String> = AT_ONCE
+        .iter()
+        .map(|algorithm| format!("{{ name = \"{algorithm}\", rate = \"{count}/h\", algorithm = \"{algorithm}\" }}"))
+        .collect();
+    let url = format!("redis://sluicegate:a-long-password@127.0.0.1:{}/0", redis.port);
+    Setup::new(format!(
+        "[store]\nbackend = \"redis\"\n[store.redis]\nurls = [\"{url}\"]\ntimeout = \"500ms\"\n\
+         [[routes]]\nmatch = \"/held\"\nlimits = [{{ rate = \"2/h\", algorithm = \"leaky_bucket\" }}, {{ name = \"log\", rate = \"9/h\", algorithm = \"sliding_window_log\" }}]\n\
+         [[routes]]\nmatch = \"/short\"\nlimits = [{{ name = \"short\", rate = \"3/100ms\", algorithm = \"sliding_window_log\" }}]\n\
+         [[routes]]\nmatch = \"*\"\nlimits = [{}, {{ name = \"leaky\", rate = \"1000/s\", algorithm = \"leaky_bucket\" }}]\n",
+        limits.join(", ")
+    ))
+}
+
+#[test]
+fn an_acl_user_with_the_documented_rules_is_enough() {
+    let redis = RedisServer::start();
+    let mut connection = redis.connect();
+    let rules = documented_rules();
+    let words: Vec<&str> =
+        ["ACL", "SETUSER", "sluicegate"].into_iter().chain(rules.iter().map(String::as_str)).collect();
+    assert_eq!(connection.text(&words), Answer::Bytes(b"OK".to_vec()));
+    let gateway = limited_by_all(&redis, 19).start();
+    let statuses = gateway.statuses(20, "/");
+    assert_eq!((count(&statuses, 200), count(&statuses, 429)), (19, 1));
+
+    // Entries of a log that have left, an entry that two requests share, a wait that is searched for.
+    wait_until("the log has moved on", || count(&gateway.statuses(5, "/short"), 429) > 0);
+    // A client that leaves while it is held: what it was charged is given back.
+    assert_eq!(gateway.get("/held").status, 200);
+    let mut held = gateway.connect();
+    held.send(render("GET", "/held", &[], b""));
+    wait_until("it is held", || gateway.metric("sluicegate_requests_in_flight", &[]) == 1.0);
+    held.reset();
+    gateway.wait_idle();
+    assert!(!gateway.log().contains("not given back"), "{}", gateway.log());
+
+    assert_eq!(gateway.metric("rate_limiter_errors_total", &[]), 0.0);
+    assert_eq!(denied(&connection.text(&["ACL", "LOG"])), Vec::<String>::new());
+    // The probe after an outage.
+    connection.text(&["CONFIG", "SET", "maxmemory", "1"]);
+    wait_until("the breaker opens", || {
+        gateway.get("/short");
+        is_open(&gateway)
+    });
+    connection.text(&["CONFIG", "SET", "maxmemory", "0"]);
+    wait_until("the breaker closes", || !is_open(&gateway));
+}
+
+#[test]
+fn the_documented_rules_are_the_commands_of_the_scripts_and_the_gateway() {
+    let mut sent: Vec<String> = ["evalsha", "eval", "set", "unlink"].map(|command| format!("+{command}")).into();
+    for file in files("lua", &["lua"]) {
+        let text = read(&file);
+        for call in text.split("call('").skip(1).filter_map(|rest| rest.split_once('\'')) {
+            sent.push(format!("+{}", call.0.to_lowercase()));
+        }
+    }
+    sent.sort();
+    sent.dedup();
+    let mut given: Vec<String> = documented_rules().into_iter().filter(|word| word.starts_with('+')).collect();
+    given.sort();
+    assert_eq!(given, sent);
 }
