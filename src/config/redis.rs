@@ -6,6 +6,7 @@ use super::problem::{Complaint, Problem, quote};
 use super::server::{MAX_TIMEOUT, MIN_TIMEOUT};
 use super::tree::{Node, Reader, Table};
 use crate::time::Millis;
+use ::redis::IntoConnectionInfo;
 
 const MAX_INSTANCES: i64 = 10_000;
 
@@ -23,7 +24,7 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &mut Table<'_>) -> Redis {
         reader.unavailable(node.at, "the mode \"cluster\"");
     }
     let urls = match table.take("urls") {
-        Some(node) => urls(reader, node),
+        Some(node) => urls(reader, node, mode),
         None => vec![Secret::new("redis://127.0.0.1:6379/0")],
     };
     let master = table.option(reader, "master", Reader::text);
@@ -34,6 +35,10 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &mut Table<'_>) -> Redis {
     let timeout = table.option(reader, "timeout", |reader, node| reader.span(node, MIN_TIMEOUT..=MAX_TIMEOUT));
     let on_error = table.option(reader, "on_error", |reader, node| reader.word(node, ON_ERROR));
     let instances = table.option(reader, "instances", |reader, node| reader.integer(node, 1..=MAX_INSTANCES));
+    // What an unknown key holds may be a password; its line is shown with the complaint.
+    for entry in table.rest() {
+        reader.sources.mask(entry.at);
+    }
     Redis {
         mode,
         urls,
@@ -48,13 +53,23 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &mut Table<'_>) -> Redis {
 }
 
 /// A URL may hold a password, so no message quotes one.
-fn urls(reader: &mut Reader<'_>, node: Node<'_>) -> Vec<Secret> {
+fn urls(reader: &mut Reader<'_>, node: Node<'_>, mode: RedisMode) -> Vec<Secret> {
     let mut urls = Vec::new();
+    if node.is_text() {
+        reader.sources.mask(node.at);
+        let hint = "such as urls = [\"redis://127.0.0.1:6379/0\"]";
+        reader.problem(Problem::error(node.at, "`urls` must be a list, not a string").hint(hint));
+        return urls;
+    }
     for element in reader.list(node).unwrap_or_default() {
-        reader.sources.mask(element.at);
-        let Some(url) = reader.text(element) else { continue };
+        let Some(url) = reader.secret(element, "a list of strings") else { continue };
         match url.value.split_once("://").map(|(scheme, _)| scheme) {
-            Some("redis") => urls.push(Secret::new(url.value)),
+            Some("redis") if mode == RedisMode::Single && !urls.is_empty() => {
+                let problem = Problem::error(element.at, "`urls`: the mode \"single\" has one server");
+                reader.problem(problem.hint("remove the others; behind sentinels, write mode = \"sentinel\""));
+            }
+            // The client's own reading: what it cannot use is told here and not when the gateway starts.
+            Some("redis") if url.value.as_str().into_connection_info().is_ok() => urls.push(Secret::new(url.value)),
             Some("rediss") => reader.unavailable(element.at, "TLS towards Redis, rediss://,"),
             _ => {
                 let problem = Problem::error(element.at, "`urls`: expected a URL such as \"redis://127.0.0.1:6379/0\"");
@@ -97,8 +112,10 @@ fn tls(reader: &mut Reader<'_>, table: &mut Table<'_>) {
                 reader.unavailable(node.at, "TLS towards Redis, `tls`,");
             }
         }
-        if let Some(node) = table.take("verify") {
-            reader.boolean(node);
+        if let Some(node) = table.take("verify")
+            && reader.boolean(node) == Some(false)
+        {
+            reader.unavailable(node.at, "TLS towards Redis, `tls`,");
         }
     });
 }

@@ -1,6 +1,7 @@
 //! `[store]`: where counters live.
 
 use super::model::Store;
+use super::problem::Problem;
 use super::redis;
 use super::tree::{Reader, Table};
 
@@ -17,6 +18,14 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &mut Table<'_>) -> Store {
     const WORDS: &[(&str, Backend)] = &[("memory", Backend::Memory), ("redis", Backend::Redis)];
     let backend = table.option(reader, "backend", |reader, node| reader.word(node, WORDS));
     // Read also when the backend is memory, so that its mistakes are told before somebody switches.
+    if table.rest().iter().any(|entry| entry.key == "redis" && !entry.is_table())
+        && let Some(node) = table.take("redis")
+    {
+        // A URL, most likely: not quoted, for it may hold a password.
+        reader.sources.mask(node.at);
+        reader
+            .problem(Problem::error(node.at, "`redis` must be a table").hint("write the URL as urls = [\"…\"] in it"));
+    }
     let redis = table.section(reader, "redis", redis::read);
     let redis = matches!(backend, Some(Backend::Redis)).then_some(redis);
     let max_entries = table.section(reader, "memory", |reader, table| {
@@ -28,5 +37,9 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &mut Table<'_>) -> Store {
         }
         max_entries.and_then(|entries| u64::try_from(entries).ok()).unwrap_or(DEFAULT_ENTRIES)
     });
+    // A URL with a password may have been written one table too high; its line is shown with the complaint.
+    for entry in table.rest() {
+        reader.sources.mask(entry.at);
+    }
     Store { max_entries, redis }
 }

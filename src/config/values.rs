@@ -52,6 +52,21 @@ impl Reader<'_> {
         }
     }
 
+    /// A string that may hold a password: as [`Reader::text`], but no message quotes it and its line is shown masked.
+    pub fn secret(&mut self, node: Node<'_>, expected: &str) -> Option<Located<String>> {
+        self.sources.mask(node.at);
+        let DeValue::String(text) = node.value else {
+            self.problem(Problem::error(node.at, format!("{} must be {expected}", name(node.key))));
+            return None;
+        };
+        let Ok(text) = expand(text, self.environment) else {
+            let message = format!("{}: a `$` in it begins no `${{NAME}}` of a variable that is set", name(node.key));
+            self.problem(Problem::error(node.at, message).hint("for a dollar sign write `$$`"));
+            return None;
+        };
+        Some(Located { value: text.into_owned(), at: node.at })
+    }
+
     /// A string that `parse` understands; `expected` names it where the type is wrong.
     pub fn parsed<T>(
         &mut self,

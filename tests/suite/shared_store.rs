@@ -1,7 +1,9 @@
 //! Counters in Redis: shared, healed, and what happens when it fails.
 
-use crate::support::redis::RedisServer;
+use crate::support::client::render;
+use crate::support::redis::{Answer, RedisServer};
 use crate::support::*;
+use crate::tidy::{files, read, root};
 use std::time::{Duration, Instant};
 
 /// The algorithms that refuse at once what they do not admit.
@@ -246,4 +248,100 @@ fn a_refusal_is_repeated_without_asking_redis_until_its_wait_is_over() {
     assert_eq!(decisions(calls()), before);
     assert!(gateway.metric("sluicegate_store_deny_cache_hits_total", &[]) >= 10.0);
     wait_until("the first has left", || gateway.get("/").status == 200);
+}
+
+/// The rules that `docs/redis.md` gives for a user, one word each.
+fn documented_rules() -> Vec<String> {
+    let page = read(&root().join("docs/redis.md"));
+    let (_, rules) = page.split_once("ACL SETUSER sluicegate").expect("the page has the command");
+    let rules = rules.split("```").next().expect("a split has a first part").replace("\\\n", " ");
+    rules.split_whitespace().map(|word| word.trim_matches('\'').to_owned()).collect()
+}
+
+/// What a user was denied, but for the client's name, which Redis knows from 7.2 on.
+fn denied(log: &Answer) -> Vec<String> {
+    let object = |entry: &Answer| {
+        let place = entry.list().iter().position(|field| *field == Answer::Bytes(b"object".to_vec()));
+        String::from_utf8_lossy(entry.list()[place.expect("an entry names its object") + 1].bytes()).into_owned()
+    };
+    log.list().iter().map(object).filter(|object| object != "client|setinfo").collect()
+}
+
+/// A store of that user, and a limit of each algorithm on one route.
+fn limited_by_all(redis: &RedisServer, count: u32) -> Setup {
+    let limits: Vec<String> = AT_ONCE
+        .iter()
+        .map(|algorithm| format!("{{ name = \"{algorithm}\", rate = \"{count}/h\", algorithm = \"{algorithm}\" }}"))
+        .collect();
+    // In a debug build the first call of a set of algorithms takes long to join.
+    let store = store(redis, "").replace("200ms", "5s").replace("redis://", "redis://sluicegate:a-long-password@");
+    let all = format!("{}, {{ name = \"leaky\", rate = \"1000/s\", algorithm = \"leaky_bucket\" }}", limits.join(", "));
+    let held = "{ rate = \"2/h\", algorithm = \"leaky_bucket\" }, { name = \"held-log\", rate = \"9/h\", algorithm = \"sliding_window_log\" }";
+    let log = "{ name = \"log\", rate = \"1000/100ms\", algorithm = \"sliding_window_log\" }";
+    let route = |path: &str, limits: &str| format!("[[routes]]\nmatch = \"{path}\"\nlimits = [{limits}]\n");
+    Setup::new([store, route("/held", held), route("/log", log), route("*", &all)].concat())
+        .client_ip("limits = [{ rate = \"100000/h\" }]")
+}
+
+#[test]
+fn an_acl_user_with_the_documented_rules_is_enough() {
+    let redis = RedisServer::start();
+    let mut connection = redis.connect();
+    let rules = documented_rules();
+    let words: Vec<&str> =
+        ["ACL", "SETUSER", "sluicegate"].into_iter().chain(rules.iter().map(String::as_str)).collect();
+    assert_eq!(connection.text(&words), Answer::Bytes(b"OK".to_vec()));
+    let gateway = limited_by_all(&redis, 19).start();
+    let statuses = gateway.statuses(20, "/");
+    assert_eq!((count(&statuses, 200), count(&statuses, 429)), (19, 1));
+
+    // A log that holds something else is begun anew.
+    assert_eq!(gateway.get("/log").status, 200);
+    let log = redis.keys().into_iter().find(|key| key.contains("}:log:")).expect("the log's key");
+    connection.text(&["SET", &log, "no log"]);
+    assert_eq!(gateway.get("/log").status, 200);
+    // A client that leaves while it is held: what it was charged is given back.
+    assert_eq!(gateway.get("/held").status, 200);
+    gateway.wait_idle();
+    let mut held = gateway.connect();
+    held.send(render("GET", "/held", &[], b""));
+    wait_until("it is held", || gateway.metric("sluicegate_requests_in_flight", &[]) == 1.0);
+    held.reset();
+    gateway.wait_idle();
+    assert!(!gateway.log().contains("not given back"), "{}", gateway.log());
+    // Two requests of one millisecond are one entry of a log.
+    wait_until("every command was sent", || {
+        burst(8, 8, |_| gateway.get("/log").status);
+        let stats = connection.text(&["INFO", "commandstats"]);
+        let stats = String::from_utf8_lossy(stats.bytes()).into_owned();
+        let mut commands = rules.iter().filter_map(|rule| rule.strip_prefix('+'));
+        commands.all(|command| command == "unlink" || stats.contains(&format!("cmdstat_{command}:")))
+    });
+
+    assert_eq!(gateway.metric("rate_limiter_errors_total", &[]), 0.0);
+    assert_eq!(denied(&connection.text(&["ACL", "LOG"])), Vec::<String>::new());
+    // The probe after an outage.
+    connection.text(&["CONFIG", "SET", "maxmemory", "1"]);
+    wait_until("the breaker opens", || {
+        gateway.get("/log");
+        is_open(&gateway)
+    });
+    connection.text(&["CONFIG", "SET", "maxmemory", "0"]);
+    wait_until("the breaker closes", || !is_open(&gateway));
+}
+
+#[test]
+fn the_documented_rules_are_the_commands_of_the_scripts_and_the_gateway() {
+    let mut sent: Vec<String> = ["evalsha", "eval", "set", "unlink"].map(|command| format!("+{command}")).into();
+    for file in files("lua", &["lua"]) {
+        let text = read(&file);
+        for call in text.split("call('").skip(1).filter_map(|rest| rest.split_once('\'')) {
+            sent.push(format!("+{}", call.0.to_lowercase()));
+        }
+    }
+    sent.sort();
+    sent.dedup();
+    let mut given: Vec<String> = documented_rules().into_iter().filter(|word| word.starts_with('+')).collect();
+    given.sort();
+    assert_eq!(given, sent);
 }

@@ -204,6 +204,8 @@ const TABLES: &[&str] = &[
     "[auth]\n",
     "[store]\n",
     "[store.memory]\n",
+    "[store.redis]\n",
+    "[store.redis.tls]\n",
     "[upstreams.b]\nservers = [\"b:1\"]\n",
     "[upstreams.b.timeouts]\n",
     "[[upstreams.b.servers]]\naddress = \"b:1\"\n",

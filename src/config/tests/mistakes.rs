@@ -3,7 +3,7 @@
 use super::*;
 
 /// A text, the place, what the message has and what the hint has.
-type Row = (&'static str, &'static str, &'static str, &'static str);
+pub(super) type Row = (&'static str, &'static str, &'static str, &'static str);
 
 fn expect_one(text: &str, loaded: &Loaded, place: &str, message: &str, hint: &str) {
     let complaints = complaints(loaded);
@@ -15,7 +15,7 @@ fn expect_one(text: &str, loaded: &Loaded, place: &str, message: &str, hint: &st
     assert!(given.contains(hint) && hint.is_empty() == given.is_empty(), "{text}\n{complaints:?}");
 }
 
-fn check(rows: &[Row]) {
+pub(super) fn check(rows: &[Row]) {
     for (text, place, message, hint) in rows {
         expect_one(text, &from_text(&format!("{text}\n{REST}")), place, message, hint);
     }
@@ -464,8 +464,16 @@ fn what_is_not_available_yet_is_refused_by_name() {
     check(&[
         ("[[server.tls]]\nlisten = \"0.0.0.0:8443\"", "1:1", "[[server.tls]], is not available yet", "remove it"),
         ("[server]\nmax_connections_per_ip = 5", "2:26", "not available yet", "remove it"),
-        ("[store]\nbackend = \"redis\"", "2:11", "not available yet", "remove it"),
-        ("[store.redis]\nurls = []", "1:1", "[store.redis] is not available yet", "remove it"),
+        ("[store.redis]\nurls = [\"rediss://a:6379/0\"]", "2:9", "TLS towards Redis, rediss://, is not", "remove it"),
+        (
+            "[store.redis]\ntls = { ca_file = \"a\" }",
+            "2:19",
+            "TLS towards Redis, `tls`, is not available yet",
+            "remove it",
+        ),
+        ("[store.redis.tls]\ncertificate = \"a\"", "2:15", "TLS towards Redis, `tls`, is not", "remove it"),
+        ("[store.redis.tls]\nkey = \"a\"", "2:7", "TLS towards Redis, `tls`, is not available yet", "remove it"),
+        ("[store.redis.tls]\nverify = false", "2:10", "TLS towards Redis, `tls`, is not available yet", "remove it"),
         ("[store.memory]\nsnapshot = \"a\"", "2:12", "not available yet", "remove it"),
         ("[upstreams.b]\nservers = [\"a:1\"]\nhealth = {}", "3:1", "not available yet", "remove it"),
         ("[upstreams.b]\nservers = [\"a:1\"]\ntls = {}", "3:1", "not available yet", "remove it"),

@@ -3,6 +3,7 @@
 mod files;
 mod mistakes;
 mod random;
+mod redis;
 
 use super::model::*;
 use super::*;
@@ -220,6 +221,7 @@ fn what_is_not_written_has_its_default() {
     assert!(config.auth.anonymous && !config.auth.forward_credentials);
     assert_eq!(config.auth.failures.value.count, 10);
     assert_eq!(config.store.max_entries, 1_000_000);
+    assert!(config.store.redis.is_none());
     let upstream = &config.upstreams[0];
     assert_eq!(
         (upstream.connect_timeout, upstream.read_timeout, upstream.write_timeout, upstream.retries),
@@ -259,7 +261,7 @@ fn b130_two_windows_on_one_subject_are_both_kept() {
 #[test]
 fn defaults_of_features_that_are_not_available_yet_may_be_written_out() {
     let text = format!(
-        "[server]\nmax_connections_per_ip = 0\n[store]\nbackend = \"memory\"\nmemory = {{ snapshot = \"\" }}\n{REST}[upstreams.b]\nservers = [\"a:1\"]\nbalance = \"round_robin\"\nprotocol = \"h2\"\n"
+        "[server]\nmax_connections_per_ip = 0\n[store]\nbackend = \"memory\"\nmemory = {{ snapshot = \"\" }}\n[store.redis]\ntls = {{ ca_file = \"\", certificate = \"\", key = \"\", verify = true }}\n{REST}[upstreams.b]\nservers = [\"a:1\"]\nbalance = \"round_robin\"\nprotocol = \"h2\"\n"
     );
     assert_eq!(config(&text, None).upstreams[1].protocol, UpstreamProtocol::H2);
 }

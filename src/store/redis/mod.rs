@@ -189,9 +189,10 @@ impl Shared for RedisStore {
     }
 
     fn acquire<'a>(&'a self, shard: Shard, _now: Timestamp, charges: &'a [Charge<'_>]) -> Call<'a, Outcome> {
+        // Outside the future, and so outside its deadline: the first of a shape has its script joined.
+        let script = Script::of(Purpose::Acquire, Shape::of_charges(charges));
         Box::pin(async move {
             let layout = self.layout(charges.iter().map(|charge| (charge.meter, charge.parts.as_slice())));
-            let script = Script::of(Purpose::Acquire, Shape::of_charges(charges));
             let mut argument = Vec::new();
             script::write_charges(&mut argument, None, layout.groups, charges, &layout.places);
             let reply = self.run(shard, script, &layout.keys, &argument).await?;
@@ -206,7 +207,6 @@ impl Shared for RedisStore {
         Box::pin(async move {
             let layout =
                 self.layout(corrections.iter().map(|correction| (correction.meter, correction.parts.as_slice())));
-            let script = Script::of(Purpose::Settle, Shape::of_corrections(corrections));
             let mut argument = Vec::new();
             script::write_corrections(&mut argument, None, layout.groups, corrections, &layout.places);
             let reply = self.run(shard, script, &layout.keys, &argument).await?;
