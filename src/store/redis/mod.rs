@@ -204,6 +204,7 @@ impl Shared for RedisStore {
     }
 
     fn settle<'a>(&'a self, shard: Shard, _now: Timestamp, corrections: &'a [Correction<'_>]) -> Call<'a, ()> {
+        let script = Script::of(Purpose::Settle, Shape::of_corrections(corrections));
         Box::pin(async move {
             let layout =
                 self.layout(corrections.iter().map(|correction| (correction.meter, correction.parts.as_slice())));
