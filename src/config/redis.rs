@@ -18,11 +18,7 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &mut Table<'_>) -> Redis {
         &[("single", RedisMode::Single), ("sentinel", RedisMode::Sentinel), ("cluster", RedisMode::Cluster)];
     const ON_ERROR: &[(&str, OnStoreError)] =
         &[("local", OnStoreError::Local), ("open", OnStoreError::Open), ("closed", OnStoreError::Closed)];
-    let mode_node = table.take("mode");
-    let mode = mode_node.and_then(|node| reader.word(node, MODES)).unwrap_or(RedisMode::Single);
-    if let (RedisMode::Cluster, Some(node)) = (mode, mode_node) {
-        reader.unavailable(node.at, "the mode \"cluster\"");
-    }
+    let mode = table.option(reader, "mode", |reader, node| reader.word(node, MODES)).unwrap_or(RedisMode::Single);
     let urls = match table.take("urls") {
         Some(node) => urls(reader, node, mode),
         None => vec![Secret::new("redis://127.0.0.1:6379/0")],

@@ -23,7 +23,7 @@ use crate::metrics::Metrics;
 use crate::time::{Millis, Timestamp};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How often an open breaker's server is probed.
@@ -38,6 +38,8 @@ pub struct Guarded<S> {
     local: Arc<MemoryStore>,
     timeout: Duration,
     metrics: Arc<Metrics>,
+    /// Whether a breaker opened and the log has not told of its end.
+    given_up: AtomicBool,
     /// Decisions made without the store since the last line in the log.
     degraded: AtomicU64,
 }
@@ -58,7 +60,14 @@ struct Decided {
 
 impl<S: Shared> Guarded<S> {
     pub fn new(shared: Arc<S>, local: Arc<MemoryStore>, timeout: Millis, metrics: Arc<Metrics>) -> Arc<Self> {
-        Arc::new(Self { shared, local, timeout: timeout.to_duration(), metrics, degraded: AtomicU64::new(0) })
+        Arc::new(Self {
+            shared,
+            local,
+            timeout: timeout.to_duration(),
+            metrics,
+            given_up: AtomicBool::new(false),
+            degraded: AtomicU64::new(0),
+        })
     }
 
     /// Whether any server is given up on for now.
@@ -71,13 +80,18 @@ impl<S: Shared> Guarded<S> {
         let mut since_summary = Duration::ZERO;
         loop {
             tokio::time::sleep(PROBE_INTERVAL).await;
-            if !self.shared.is_degraded() {
-                since_summary = Duration::ZERO;
+            let given_up = self.given_up.swap(false, Ordering::AcqRel);
+            if !given_up && !self.shared.is_degraded() {
                 continue;
             }
-            let closed = tokio::time::timeout(PROBE_INTERVAL, self.shared.probe()).await;
-            self.metrics.store_breaker(self.shared.is_degraded());
-            if matches!(closed, Ok(true)) {
+            // Without a breaker that is open, the server that was given up on has lost its place to another.
+            let closed = !self.shared.is_degraded()
+                || matches!(tokio::time::timeout(PROBE_INTERVAL, self.shared.probe()).await, Ok(true));
+            let degraded = self.shared.is_degraded();
+            self.given_up.fetch_or(degraded, Ordering::AcqRel);
+            self.metrics.store_breaker(degraded);
+            if closed {
+                since_summary = Duration::ZERO;
                 let decided_without_it = self.degraded.swap(0, Ordering::Relaxed);
                 tracing::warn!(store = self.shared.name(), decided_without_it, "the store is back");
                 continue;
@@ -92,25 +106,41 @@ impl<S: Shared> Guarded<S> {
     }
 
     async fn decide(&self, now: Timestamp, charges: &[Charge<'_>]) -> Result<Outcome, StoreError> {
-        let groups = self.groups(charges);
-        if let [group] = groups.as_slice() {
-            return self.decide_group(now, group).await.map(|decided| decided.outcome);
+        match self.decide_groups(now, charges.len(), &self.groups(charges, false), false).await {
+            Err(StoreError::Apart) => self.decide_groups(now, charges.len(), &self.groups(charges, true), true).await,
+            decided => decided,
         }
-        let calls = groups.iter().map(|group| self.decide_group(now, group));
+    }
+
+    async fn decide_groups(
+        &self,
+        now: Timestamp,
+        length: usize,
+        groups: &[Group<'_>],
+        apart: bool,
+    ) -> Result<Outcome, StoreError> {
+        if let [group] = groups {
+            return self.decide_group(now, group, apart).await.map(|decided| decided.outcome);
+        }
+        let calls = groups.iter().map(|group| self.decide_group(now, group, apart));
         let decided = futures_util::future::join_all(calls).await;
         let admitted = decided.iter().all(|decided| decided.as_ref().is_ok_and(|decided| decided.outcome.admitted));
         if !admitted {
-            self.give_back(now, &groups, &decided).await;
+            self.give_back(now, groups, &decided).await;
         }
         let decided: Vec<Decided> = decided.into_iter().collect::<Result<_, _>>()?;
-        Ok(joined(charges.len(), &groups, decided, admitted))
+        Ok(joined(length, groups, decided, admitted))
     }
 
-    fn groups<'a>(&self, charges: &'a [Charge<'_>]) -> SmallVec<[Group<'a>; 4]> {
+    /// The charges by what one call can touch: a shard or, while a shard's keys are apart, a key.
+    fn groups<'a>(&self, charges: &'a [Charge<'_>], apart: bool) -> SmallVec<[Group<'a>; 4]> {
         let mut groups: SmallVec<[Group<'a>; 4]> = SmallVec::new();
         for (place, charge) in charges.iter().enumerate() {
             let shard = self.shared.shard(charge);
-            let group = match groups.iter().position(|group| group.shard == shard) {
+            let fits = |group: &Group<'_>| {
+                group.shard == shard && (!apart || self.shared.share_a_key(&group.charges[0], charge))
+            };
+            let group = match groups.iter().position(fits) {
                 Some(found) => &mut groups[found],
                 None => {
                     groups.push(Group { shard, places: SmallVec::new(), charges: Charges::new() });
@@ -123,7 +153,7 @@ impl<S: Shared> Guarded<S> {
         groups
     }
 
-    async fn decide_group(&self, now: Timestamp, group: &Group<'_>) -> Result<Decided, StoreError> {
+    async fn decide_group(&self, now: Timestamp, group: &Group<'_>, apart: bool) -> Result<Decided, StoreError> {
         let breaker = self.shared.breaker(group.shard);
         if breaker.is_open() {
             return self.stand_in(now, &group.charges);
@@ -135,9 +165,12 @@ impl<S: Shared> Guarded<S> {
                 self.learn(now, &group.charges, &outcome);
                 Ok(Decided { outcome, by_store: true })
             }
+            // Nothing was done, and the caller asks again for each key.
+            Err(StoreError::Apart) if !apart => Err(StoreError::Apart),
             Err(error) => {
                 self.metrics.store_failed(error.kind());
                 if breaker.failed() {
+                    self.given_up.store(true, Ordering::Release);
                     self.metrics.store_breaker(true);
                     tracing::error!(store = self.shared.name(), %error, "the store is unavailable, going on without it");
                 }
@@ -186,12 +219,28 @@ impl<S: Shared> Guarded<S> {
                 let _ = self.local.settle(now, &corrections).resolve().await;
                 return;
             }
-            let call = self.shared.settle(group.shard, now, &corrections);
+            let call = self.settle_shard(group.shard, now, &corrections);
             if !matches!(tokio::time::timeout(self.timeout, call).await, Ok(Ok(()))) {
                 self.metrics.store_failed("give_back");
             }
         });
         futures_util::future::join_all(calls).await;
+    }
+
+    async fn settle_shard(
+        &self,
+        shard: Shard,
+        now: Timestamp,
+        corrections: &[Correction<'_>],
+    ) -> Result<(), StoreError> {
+        match self.shared.settle(shard, now, corrections).await {
+            Err(StoreError::Apart) => {}
+            settled => return settled,
+        }
+        for correction in corrections {
+            self.shared.settle(shard, now, &[correction.reborrow()]).await?;
+        }
+        Ok(())
     }
 
     async fn settle_all(&self, now: Timestamp, corrections: &[Correction<'_>]) -> Result<(), StoreError> {
@@ -217,7 +266,7 @@ impl<S: Shared> Guarded<S> {
         let local: Charges<'_> = charges.iter().filter_map(localised).collect();
         let _ = self.local.forget(&local).resolve().await;
         let mut existed = vec![false; charges.len()];
-        for group in &self.groups(charges) {
+        for group in &self.groups(charges, false) {
             let call = self.shared.forget(group.shard, &group.charges);
             let found = tokio::time::timeout(self.timeout, call).await.unwrap_or(Err(StoreError::Timeout))?;
             for (place, found) in group.places.iter().zip(found) {

@@ -45,6 +45,9 @@ pub enum StoreError {
     /// The store answered with an error, named by its code.
     #[error("the store refused: {0}")]
     Refused(String),
+    /// What was asked for lies at two servers for the moment, one key here and one there: each key has to be asked for alone.
+    #[error("the counters are on their way from one server to another")]
+    Apart,
     /// The store's answer makes no sense.
     #[error("the store's answer is not understood: {0}")]
     Nonsense(&'static str),
@@ -60,6 +63,7 @@ impl StoreError {
             Self::Unavailable(_) => "unavailable",
             Self::Timeout => "timeout",
             Self::Refused(_) => "refused",
+            Self::Apart => "apart",
             Self::Nonsense(_) => "nonsense",
             Self::Closed => "closed",
         }

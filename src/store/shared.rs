@@ -25,6 +25,9 @@ pub trait Shared: Send + Sync + 'static {
     /// Where a counter is.
     fn shard(&self, charge: &Charge<'_>) -> Shard;
 
+    /// Whether two counters of one shard are under one key, so that they are never apart (see [`StoreError::Apart`]).
+    fn share_a_key(&self, one: &Charge<'_>, other: &Charge<'_>) -> bool;
+
     /// How calls of that shard have gone lately.
     fn breaker(&self, shard: Shard) -> Arc<Breaker>;
 

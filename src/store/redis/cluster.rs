@@ -13,7 +13,7 @@ use crate::store::StoreError;
 use crate::store::breaker::Breaker;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use redis::{Client, ConnectionAddr, ConnectionInfo, RedisError, ServerErrorKind, Value};
+use redis::{Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, ServerErrorKind, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,10 +41,36 @@ pub struct Cluster {
     timeout: Duration,
     map: ArcSwap<Map>,
     /// By address; also those that a redirection named before the map did.
-    nodes: Mutex<HashMap<String, Arc<Node>>>,
+    nodes: Mutex<HashMap<String, Known>>,
     stale: Notify,
     /// For slots that no master is known to have.
     nobody: Arc<Breaker>,
+}
+
+/// A node, and whether a redirection named it since the last map: one that slots are moved to has none before the first came.
+struct Known {
+    node: Arc<Node>,
+    named: bool,
+}
+
+/// Where a call goes.
+struct Route {
+    slot: u16,
+    node: Arc<Node>,
+    /// Whether the node has to be told that it was asked on another's word.
+    asking: bool,
+    redirects: usize,
+    tried_again: bool,
+}
+
+impl Route {
+    fn turn(&mut self, node: Arc<Node>, asking: bool) -> Result<(), StoreError> {
+        if self.redirects == MAX_REDIRECTS {
+            return Err(StoreError::Unavailable("the slot was redirected too often".to_owned()));
+        }
+        (self.node, self.asking, self.redirects) = (node, asking, self.redirects + 1);
+        Ok(())
+    }
 }
 
 /// Who has which slot.
@@ -59,6 +85,14 @@ impl Map {
     fn node(&self, slot: u16) -> Option<&Arc<Node>> {
         let owner = self.owners.get(usize::from(slot)).copied().flatten()?;
         self.nodes.get(usize::from(owner))
+    }
+
+    /// A key in a slot of that node. One slot of all is found in this many attempts but for once in ten million.
+    fn probe_key(&self, index: usize, prefix: &str) -> Option<String> {
+        let index = u16::try_from(index).ok();
+        let owns = |slot: u16| index.is_some() && self.owners.get(usize::from(slot)).copied().flatten() == index;
+        let keys = (0..16 * u32::from(SLOTS)).map(|number| format!("{prefix}:{{probe-{number}}}"));
+        keys.into_iter().find(|key| owns(slot::of(key.as_bytes())))
     }
 }
 
@@ -106,73 +140,98 @@ impl Cluster {
         keys: &[String],
         argument: &[u8],
     ) -> Result<Vec<u8>, StoreError> {
-        let known = self.map.load().node(slot).cloned();
-        let Some(mut node) = known else {
-            self.stale.notify_one();
-            return Err(StoreError::Unavailable("no master is known for the slot".to_owned()));
-        };
-        let mut asking = false;
-        for _ in 0..MAX_REDIRECTS {
-            let answer = if asking {
-                node.run_asking(script, keys, argument).await
-            } else {
-                node.run(script, keys, argument).await
-            };
-            let error = match answer {
+        let mut route = self.route(slot)?;
+        loop {
+            match route.node.run(script, keys, argument, route.asking).await {
                 Ok(reply) => return Ok(reply),
-                Err(CallError::Redis(error)) => error,
-                Err(error) => {
-                    self.stale.notify_one();
-                    return Err(error.into_store_error());
-                }
-            };
-            match (error.kind(), error.redirect_node()) {
-                (redis::ErrorKind::Server(ServerErrorKind::Moved), Some((address, _))) => {
-                    self.stale.notify_one();
-                    (node, asking) = (self.node_at(address), false);
-                }
-                (redis::ErrorKind::Server(ServerErrorKind::Ask), Some((address, _))) => {
-                    (node, asking) = (self.node_at(address), true);
-                }
-                (redis::ErrorKind::Server(ServerErrorKind::TryAgain), _) => tokio::time::sleep(TRYAGAIN_PAUSE).await,
-                _ => {
-                    self.stale.notify_one();
-                    return Err(CallError::Redis(error).into_store_error());
-                }
+                Err(error) => self.follow(&mut route, error, keys.len() > 1).await?,
             }
         }
-        Err(StoreError::Unavailable("the slot was redirected too often".to_owned()))
     }
 
     /// Removes a key of the slot; true when it existed.
     pub async fn unlink(&self, slot: u16, key: &str) -> Result<bool, StoreError> {
-        let node = self.map.load().node(slot).cloned();
-        let node = node.ok_or_else(|| StoreError::Unavailable("no master is known for the slot".to_owned()))?;
-        node.unlink(key).await.map_err(CallError::into_store_error)
-    }
-
-    /// Tries a real write on every master whose breaker is open; true when any closed.
-    pub async fn probe(&self, prefix: &str) -> bool {
-        let map = self.map.load_full();
-        let mut closed = self.nobody.is_open() && !map.nodes.is_empty() && self.nobody.probe_succeeded();
-        for (index, node) in map.nodes.iter().enumerate() {
-            if node.breaker.is_open() {
-                self.stale.notify_one();
-                let owns =
-                    |slot: u16| map.owners.get(usize::from(slot)).copied().flatten() == u16::try_from(index).ok();
-                let keys = (0..SLOTS).map(|number| format!("{prefix}:{{probe-{number}}}"));
-                if let Some(key) = keys.into_iter().find(|key| owns(slot::of(key.as_bytes()))) {
-                    closed |= node.probe(&key).await;
-                }
+        let mut route = self.route(slot)?;
+        loop {
+            match route.node.unlink(key, route.asking).await {
+                Ok(existed) => return Ok(existed),
+                Err(error) => self.follow(&mut route, error, false).await?,
             }
         }
-        closed
+    }
+
+    /// Where a call for a slot begins.
+    fn route(&self, slot: u16) -> Result<Route, StoreError> {
+        let Some(node) = self.map.load().node(slot).cloned() else {
+            self.stale.notify_one();
+            return Err(StoreError::Unavailable("no master is known for the slot".to_owned()));
+        };
+        Ok(Route { slot, node, asking: false, redirects: 0, tried_again: false })
+    }
+
+    /// Turns a route to where the call has to be sent next; an error when that is nowhere.
+    async fn follow(&self, route: &mut Route, error: CallError, several_keys: bool) -> Result<(), StoreError> {
+        const MOVED: ErrorKind = ErrorKind::Server(ServerErrorKind::Moved);
+        const ASK: ErrorKind = ErrorKind::Server(ServerErrorKind::Ask);
+        const TRY_AGAIN: ErrorKind = ErrorKind::Server(ServerErrorKind::TryAgain);
+        let CallError::Redis(answer) = &error else {
+            self.stale.notify_one();
+            // A new map may have closed the node since the route began.
+            return match self.map.load().node(route.slot) {
+                Some(node) if !Arc::ptr_eq(node, &route.node) => route.turn(node.clone(), false),
+                _ => Err(error.into_store_error()),
+            };
+        };
+        match (answer.kind(), answer.redirect_node()) {
+            (MOVED, Some((address, _))) => {
+                self.stale.notify_one();
+                route.turn(self.named(address), false)
+            }
+            (ASK, Some((address, _))) => route.turn(self.named(address), true),
+            // One key here and one there, or one that exists nowhere yet: that may last until the whole slot has moved.
+            (TRY_AGAIN, _) if several_keys && route.tried_again => Err(StoreError::Apart),
+            (TRY_AGAIN, _) => {
+                route.tried_again = true;
+                tokio::time::sleep(TRYAGAIN_PAUSE).await;
+                Ok(())
+            }
+            _ => {
+                self.stale.notify_one();
+                Err(error.into_store_error())
+            }
+        }
+    }
+
+    /// Tries a real write on every master whose breaker is open, all at once; true when any closed.
+    pub async fn probe(&self, prefix: &str) -> bool {
+        let map = self.map.load_full();
+        let complete = !map.owners.is_empty() && map.owners.iter().all(Option::is_some);
+        let known = self.nobody.is_open() && complete && self.nobody.probe_succeeded();
+        let given_up = map.nodes.iter().enumerate().filter(|(_, node)| node.breaker.is_open());
+        let probes = given_up.filter_map(|(index, node)| Some((node, map.probe_key(index, prefix)?)));
+        let probes = probes.map(|(node, key)| async move { node.probe(&key).await });
+        let closed = futures_util::future::join_all(probes).await;
+        if self.is_degraded() {
+            self.stale.notify_one();
+        }
+        known || closed.contains(&true)
     }
 
     fn node_at(&self, address: &str) -> Arc<Node> {
+        self.known(address, false)
+    }
+
+    /// The node that a redirection named.
+    fn named(&self, address: &str) -> Arc<Node> {
+        self.known(address, true)
+    }
+
+    fn known(&self, address: &str, named: bool) -> Arc<Node> {
         let mut nodes = self.nodes.lock();
-        let start = || Node::start(Target::Single(self.server(address)), self.timeout);
-        nodes.entry(address.to_owned()).or_insert_with(start).clone()
+        let start = || Known { node: Node::start(Target::Single(self.server(address)), self.timeout), named };
+        let known = nodes.entry(address.to_owned()).or_insert_with(start);
+        known.named |= named;
+        known.node.clone()
     }
 
     /// A server of this cluster by its address, with the credentials of the seeds.
@@ -228,10 +287,10 @@ impl Cluster {
         }
         self.map.store(Arc::new(map));
         // Masters that are gone: their connections end.
-        self.nodes.lock().retain(|address, node| {
-            let stays = addresses.contains(&address.as_str());
+        self.nodes.lock().retain(|address, known| {
+            let stays = addresses.contains(&address.as_str()) || std::mem::take(&mut known.named);
             if !stays {
-                node.close();
+                known.node.close();
             }
             stays
         });

@@ -2,7 +2,8 @@
 //!
 //! All requests share one multiplexed connection and its commands are pipelined. When it breaks, a task of its own connects
 //! again, with pauses that grow and are jittered, so that a server which comes back meets a few attempts a second from each gateway and
-//! not one from each request. A request never connects and never waits for a connection: without one it fails at once.
+//! not one from each request. A request never connects, and without a connection it fails at once; only for the first attempt
+//! at a server that was just named, by a redirection or by a new map of a Cluster, it waits.
 
 use super::address::Target;
 use arc_swap::ArcSwapOption;
@@ -11,7 +12,7 @@ use redis::{AsyncConnectionConfig, RedisError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// The first pause after a failed attempt, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -28,6 +29,8 @@ pub struct Link {
     current: ArcSwapOption<MultiplexedConnection>,
     broken: Notify,
     closed: AtomicBool,
+    /// Whether the first attempt to connect has ended.
+    tried: watch::Sender<bool>,
     target: Target,
     connect_timeout: Duration,
 }
@@ -39,6 +42,7 @@ impl Link {
             current: ArcSwapOption::empty(),
             broken: Notify::new(),
             closed: AtomicBool::new(false),
+            tried: watch::Sender::new(false),
             target,
             connect_timeout: timeout.max(SHORTEST_CONNECT_TIMEOUT),
         })
@@ -47,6 +51,16 @@ impl Link {
     /// The connection, if there is one.
     pub fn connection(&self) -> Option<Arc<MultiplexedConnection>> {
         self.current.load_full()
+    }
+
+    /// The connection, once the first attempt at it has ended. The caller has a deadline.
+    pub async fn first_connection(&self) -> Option<Arc<MultiplexedConnection>> {
+        // The sender is here, so waiting ends with the attempt.
+        let mut tried = self.tried.subscribe();
+        if tried.wait_for(|tried| *tried).await.is_err() {
+            return None;
+        }
+        self.connection()
     }
 
     /// A connection turned out to be broken, or to lead to a server that is not the master any more. The one that took
@@ -68,6 +82,7 @@ impl Link {
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.current.store(None);
+        self.tried.send_replace(true);
         self.broken.notify_one();
     }
 
@@ -76,9 +91,13 @@ impl Link {
         while !self.closed.load(Ordering::Acquire) {
             let mut pause = FIRST_PAUSE;
             while !self.closed.load(Ordering::Acquire) {
-                match self.connect().await {
-                    Ok(connection) => {
-                        self.current.store(Some(Arc::new(connection)));
+                let attempt = self.connect().await;
+                if let Ok(connection) = &attempt {
+                    self.current.store(Some(Arc::new(connection.clone())));
+                }
+                self.tried.send_replace(true);
+                match attempt {
+                    Ok(_) => {
                         tracing::info!(server = %self.target, "connected to the store");
                         break;
                     }
@@ -90,7 +109,7 @@ impl Link {
                 tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
-            while self.current.load().is_some() {
+            while !self.closed.load(Ordering::Acquire) && self.current.load().is_some() {
                 self.broken.notified().await;
             }
         }

@@ -2,8 +2,8 @@
 //!
 //! One script call decides all charges of one request that share a slot; Redis runs it alone, which is what makes it atomic
 //! between gateways, and its clock is the only one that matters. Limits of one owner and one partition share a key. This module
-//! puts charges into calls and answers back; connections are [`link`]'s, the arithmetic is in `lua/`. It never waits for a
-//! connection and sets no deadline: [`super::fallback`] does both sides of that.
+//! puts charges into calls and answers back; connections are [`link`]'s, the arithmetic is in `lua/`. It sets no deadline:
+//! [`super::fallback`] does.
 
 mod address;
 mod cluster;
@@ -133,7 +133,9 @@ impl RedisStore {
         argument: &[u8],
     ) -> Result<Vec<u8>, StoreError> {
         match &self.servers {
-            Servers::One(node) => node.run(script, keys, argument).await.map_err(node::CallError::into_store_error),
+            Servers::One(node) => {
+                node.run(script, keys, argument, false).await.map_err(node::CallError::into_store_error)
+            }
             Servers::Cluster(cluster) => cluster.run(shard, script, keys, argument).await,
         }
     }
@@ -181,6 +183,11 @@ impl Shared for RedisStore {
         }
     }
 
+    fn share_a_key(&self, one: &Charge<'_>, other: &Charge<'_>) -> bool {
+        let both = [one.reborrow(), other.reborrow()];
+        self.layout(both.iter().map(|charge| (charge.meter, charge.parts.as_slice()))).keys.len() == 1
+    }
+
     fn breaker(&self, shard: Shard) -> Arc<Breaker> {
         match &self.servers {
             Servers::One(node) => node.breaker.clone(),
@@ -223,7 +230,7 @@ impl Shared for RedisStore {
             let mut existed = Vec::with_capacity(layout.keys.len());
             for key in &layout.keys {
                 existed.push(match &self.servers {
-                    Servers::One(node) => node.unlink(key).await.map_err(node::CallError::into_store_error)?,
+                    Servers::One(node) => node.unlink(key, false).await.map_err(node::CallError::into_store_error)?,
                     Servers::Cluster(cluster) => cluster.unlink(shard, key).await?,
                 });
             }

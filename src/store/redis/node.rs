@@ -5,7 +5,7 @@ use super::link::{Link, brief};
 use super::script::Script;
 use crate::store::StoreError;
 use crate::store::breaker::Breaker;
-use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub enum CallError {
     /// There is no connection right now.
     NotConnected,
     Redis(RedisError),
-    /// An answer of a type that no script gives.
+    /// An answer of a type that the command never gives.
     Nonsense,
 }
 
@@ -31,7 +31,7 @@ impl CallError {
     pub fn into_store_error(self) -> StoreError {
         match self {
             Self::NotConnected => StoreError::Unavailable("there is no connection".to_owned()),
-            Self::Nonsense => StoreError::Nonsense("a script gives text"),
+            Self::Nonsense => StoreError::Nonsense("it is of another type"),
             Self::Redis(error) if error.code().is_some() => StoreError::Refused(brief(&error)),
             Self::Redis(error) => StoreError::Unavailable(brief(&error)),
         }
@@ -46,58 +46,61 @@ impl Node {
         Arc::new(Self { link, breaker: Arc::default() })
     }
 
-    /// Runs a script: by its hash and, should the server not know it, by its text, which teaches it.
-    pub async fn run(&self, script: &Script, keys: &[String], argument: &[u8]) -> Result<Vec<u8>, CallError> {
-        match self.send("EVALSHA", &script.sha1, keys, argument, false).await {
-            Err(CallError::Redis(error)) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.send("EVAL", &script.text, keys, argument, false).await
-            }
-            answer => answer,
-        }
-    }
-
-    /// As [`Node::run`], for a slot that is being moved here.
-    pub async fn run_asking(&self, script: &Script, keys: &[String], argument: &[u8]) -> Result<Vec<u8>, CallError> {
-        // Always by text: a slot that moves is rare, and the hash may not be known here yet.
-        self.send("EVAL", &script.text, keys, argument, true).await
-    }
-
-    async fn send(
+    /// Runs a script: by its hash and, should the server not know it, by its text, which teaches it. `asking` is for a slot that is
+    /// being moved here.
+    pub async fn run(
         &self,
-        command: &str,
-        script: &str,
+        script: &Script,
         keys: &[String],
         argument: &[u8],
         asking: bool,
     ) -> Result<Vec<u8>, CallError> {
-        let connection = self.link.connection().ok_or(CallError::NotConnected)?;
-        let mut command = redis::cmd(command);
-        command.arg(script).arg(keys.len()).arg(keys).arg(argument);
+        let command = |name: &str, script: &str| {
+            let mut command = redis::cmd(name);
+            command.arg(script).arg(keys.len()).arg(keys).arg(argument);
+            command
+        };
+        let answer = match self.send(command("EVALSHA", &script.sha1), asking).await {
+            Err(CallError::Redis(error)) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                self.send(command("EVAL", &script.text), asking).await
+            }
+            answer => answer,
+        };
+        match answer? {
+            Value::BulkString(reply) => Ok(reply),
+            _ => Err(CallError::Nonsense),
+        }
+    }
+
+    /// Removes a key; true when it existed. `asking` as in [`Node::run`].
+    pub async fn unlink(&self, key: &str, asking: bool) -> Result<bool, CallError> {
+        let mut command = redis::cmd("UNLINK");
+        command.arg(key);
+        match self.send(command, asking).await? {
+            Value::Int(removed) => Ok(removed > 0),
+            _ => Err(CallError::Nonsense),
+        }
+    }
+
+    async fn send(&self, command: Cmd, asking: bool) -> Result<Value, CallError> {
+        let connection = match self.link.connection() {
+            Some(connection) => connection,
+            None => self.link.first_connection().await.ok_or(CallError::NotConnected)?,
+        };
         let mut channel = (*connection).clone();
         let answer = if asking {
             let mut pipeline = redis::pipe();
             pipeline.cmd("ASKING").ignore().add_command(command);
-            pipeline.query_async::<(Value,)>(&mut channel).await.map(|(value,)| value)
+            pipeline.query_async::<(Value,)>(&mut channel).await.map(|(value,)| value).map_err(of_command)
         } else {
             command.query_async::<Value>(&mut channel).await
         };
-        match answer {
-            Ok(Value::BulkString(reply)) => Ok(reply),
-            Ok(_) => Err(CallError::Nonsense),
-            Err(error) => {
-                if leads_nowhere(&error) {
-                    self.link.drop_connection(&connection);
-                }
-                Err(CallError::Redis(error))
+        answer.map_err(|error| {
+            if leads_nowhere(&error) {
+                self.link.drop_connection(&connection);
             }
-        }
-    }
-
-    /// Removes a key; true when it existed.
-    pub async fn unlink(&self, key: &str) -> Result<bool, CallError> {
-        let connection = self.link.connection().ok_or(CallError::NotConnected)?;
-        let mut channel = (*connection).clone();
-        redis::cmd("UNLINK").arg(key).query_async::<bool>(&mut channel).await.map_err(CallError::Redis)
+            CallError::Redis(error)
+        })
     }
 
     /// Tries a real write if the breaker is open; true when this closed it. A connection over which the write gets no
@@ -135,6 +138,12 @@ impl Node {
     pub fn close(&self) {
         self.link.close();
     }
+}
+
+/// What a command of a pipeline was answered: the pipeline's own error tells no redirection.
+fn of_command(error: RedisError) -> RedisError {
+    let answered = error.clone().into_server_errors();
+    answered.and_then(|errors| errors.first().map(|(_, error)| error.clone().into())).unwrap_or(error)
 }
 
 /// Whether the connection is broken, or leads to a server that is not the master (any more).

@@ -1,4 +1,4 @@
-//! A redis-server of the test's own, and as much of its protocol as the tests speak.
+//! Redis servers of the test's own, alone, behind sentinels or as a Cluster, and as much of their protocol as the tests speak.
 
 use super::{free_port, wait_until};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -83,6 +83,19 @@ impl RedisServer {
         assert!(sent.expect("kill is there").success());
     }
 
+    fn argument(&self, name: &str) -> String {
+        let at = self.arguments.iter().position(|argument| argument == name).expect("it was started with it");
+        self.arguments[at + 1].clone()
+    }
+
+    /// A field of `INFO`.
+    pub fn info(&self, field: &str) -> String {
+        let answer = self.connect().text(&["INFO"]);
+        let text = String::from_utf8_lossy(answer.bytes()).into_owned();
+        let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':').map(str::to_owned));
+        value.unwrap_or_default()
+    }
+
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}/0", self.port)
     }
@@ -98,6 +111,185 @@ impl RedisServer {
         let answer = self.connect().text(&["KEYS", "*"]);
         answer.list().iter().map(|key| String::from_utf8(key.bytes().to_vec()).expect("keys are text")).collect()
     }
+}
+
+/// A master and a replica, and three sentinels that watch them; killed when dropped.
+pub struct Sentinels {
+    pub data: [RedisServer; 2],
+    pub sentinels: Vec<RedisServer>,
+}
+
+/// The name under which the sentinels know the master.
+pub const MASTER: &str = "mymaster";
+
+impl Sentinels {
+    /// The first of `data` is the master, the second follows it, and all sentinels know each other.
+    pub fn start() -> Self {
+        let master = RedisServer::start();
+        let replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
+        let sentinels = (0..3).map(|_| start_sentinel(master.port)).collect();
+        let set = Self { data: [master, replica], sentinels };
+        wait_until("the replica follows", || set.data[1].info("master_link_status") == "up");
+        set.wait_agreed();
+        set
+    }
+
+    /// Waits until each sentinel knows the other two and the replica, and so can act.
+    pub fn wait_agreed(&self) {
+        wait_until("the sentinels know all", || {
+            self.sentinels.iter().all(|sentinel| {
+                let state = sentinel.connect().text(&["SENTINEL", "MASTER", MASTER]);
+                let field = |name: &str| {
+                    let at = state.list().iter().position(|each| each.bytes() == name.as_bytes());
+                    state.list()[at.expect("a field of a master") + 1].clone()
+                };
+                let all = |name, count: &[u8]| field(name).bytes() == count;
+                all("num-other-sentinels", b"2") && all("num-slaves", b"1") && all("flags", b"master")
+            })
+        });
+    }
+
+    /// Whether every sentinel says that this port is the master's.
+    pub fn agree_on(&self, port: u16) -> bool {
+        self.sentinels.iter().all(|sentinel| {
+            let answer = sentinel.connect().text(&["SENTINEL", "get-master-addr-by-name", MASTER]);
+            matches!(&answer, Answer::List(parts) if parts[1].bytes() == port.to_string().as_bytes())
+        })
+    }
+
+    /// `[store.redis]` lines that name the sentinels.
+    pub fn toml(&self) -> String {
+        let urls = urls(&self.sentinels);
+        format!("mode = \"sentinel\"\nmaster = \"{MASTER}\"\nurls = [{urls}]\n")
+    }
+}
+
+fn start_sentinel(master: u16) -> RedisServer {
+    let directory = tempfile::tempdir().expect("there is room for temporary files");
+    let text = format!(
+        "sentinel monitor {MASTER} 127.0.0.1 {master} 2\nsentinel down-after-milliseconds {MASTER} 500\n\
+         sentinel failover-timeout {MASTER} 2000\n"
+    );
+    std::fs::write(directory.path().join("sentinel.conf"), text).expect("the directory is ours");
+    let port = free_port();
+    let child = Command::new("redis-server")
+        .args(["sentinel.conf", "--port", &port.to_string(), "--bind", "127.0.0.1", "--sentinel"])
+        .current_dir(directory.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("redis-server is installed");
+    let server = RedisServer { child, port, arguments: Vec::new(), directory };
+    server.wait();
+    server
+}
+
+fn urls(servers: &[RedisServer]) -> String {
+    servers.iter().map(|server| format!("\"redis://127.0.0.1:{}\"", server.port)).collect::<Vec<_>>().join(", ")
+}
+
+/// Slots of a Cluster.
+const SLOTS: usize = 16_384;
+
+/// Masters that share the slots evenly, without replicas: the slots of a dead one are dead, all others live on.
+pub struct RedisCluster {
+    pub masters: Vec<RedisServer>,
+}
+
+impl RedisCluster {
+    /// With that many masters, of which the last `empty` have no slots.
+    pub fn start(masters: usize, empty: usize) -> Self {
+        let start = |_| {
+            // Names that are the test's own; the bus is on a port of its own too, as the default may be above the last.
+            let bus = free_port().to_string();
+            let arguments = ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"];
+            let more = ["--cluster-require-full-coverage", "no", "--cluster-node-timeout", "2000"];
+            RedisServer::start_with(&[&arguments[..], &more, &["--cluster-port", &bus]].concat())
+        };
+        let cluster = Self { masters: (0..masters).map(start).collect() };
+        let share = SLOTS.div_ceil(masters - empty);
+        for (index, master) in cluster.masters.iter().enumerate() {
+            let mut connection = master.connect();
+            done(&connection.text(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]));
+            let slots = (index * share).min(SLOTS)..((index + 1) * share).min(SLOTS);
+            if !slots.is_empty() {
+                let (first, last) = (slots.start.to_string(), (slots.end - 1).to_string());
+                done(&connection.text(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]));
+            }
+            for other in &cluster.masters[..index] {
+                let (port, bus) = (other.port.to_string(), other.argument("--cluster-port"));
+                done(&connection.text(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]));
+            }
+        }
+        wait_until("the cluster is whole", || cluster.masters.iter().all(|master| cluster.is_whole(master)));
+        cluster
+    }
+
+    fn is_whole(&self, master: &RedisServer) -> bool {
+        let info = master.connect().text(&["CLUSTER", "INFO"]);
+        let info = String::from_utf8_lossy(info.bytes()).into_owned();
+        let known = format!("cluster_known_nodes:{}\r", self.masters.len());
+        info.contains("cluster_state:ok") && info.contains("cluster_slots_assigned:16384") && info.contains(&known)
+    }
+
+    /// `[store.redis]` lines that name every master.
+    pub fn toml(&self) -> String {
+        format!("mode = \"cluster\"\nurls = [{}]\n", urls(&self.masters))
+    }
+
+    pub fn slot(&self, key: &str) -> u16 {
+        let answer = self.masters[0].connect().text(&["CLUSTER", "KEYSLOT", key]);
+        u16::try_from(answer.number()).expect("slots are few")
+    }
+
+    /// Index of the master that holds the key, as itself says.
+    pub fn holder(&self, key: &str) -> Option<usize> {
+        self.masters.iter().position(|master| master.keys().iter().any(|held| held == key))
+    }
+
+    /// Begins to move a slot; keys stay where they are.
+    pub fn begin_move(&self, slot: u16, from: usize, to: usize) {
+        let slot = slot.to_string();
+        let ids = [from, to].map(|index| self.id(index));
+        let mut connections = [from, to].map(|index| self.masters[index].connect());
+        done(&connections[1].text(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &ids[0]]));
+        done(&connections[0].text(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &ids[1]]));
+    }
+
+    /// Moves one key of a slot that is being moved.
+    pub fn move_key(&self, key: &str, from: usize, to: usize) {
+        let port = self.masters[to].port.to_string();
+        let answer = self.masters[from].connect().text(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
+        assert!(matches!(&answer, Answer::Bytes(_)), "{answer:?}");
+    }
+
+    /// Moves all keys of the slot and gives it to its new master.
+    pub fn end_move(&self, slot: u16, from: usize, to: usize) {
+        let number = slot.to_string();
+        loop {
+            let keys = self.masters[from].connect().text(&["CLUSTER", "GETKEYSINSLOT", &number, "100"]);
+            if keys.list().is_empty() {
+                break;
+            }
+            for key in keys.list() {
+                self.move_key(&String::from_utf8_lossy(key.bytes()), from, to);
+            }
+        }
+        let id = self.id(to);
+        for index in [to, from] {
+            done(&self.masters[index].connect().text(&["CLUSTER", "SETSLOT", &number, "NODE", &id]));
+        }
+    }
+
+    fn id(&self, index: usize) -> String {
+        let answer = self.masters[index].connect().text(&["CLUSTER", "MYID"]);
+        String::from_utf8_lossy(answer.bytes()).into_owned()
+    }
+}
+
+#[track_caller]
+fn done(answer: &Answer) {
+    assert_eq!(answer, &Answer::Bytes(b"OK".to_vec()));
 }
 
 fn spawn(port: u16, arguments: &[String], directory: &std::path::Path) -> Child {
