@@ -19,6 +19,17 @@ pub enum Target {
 }
 
 impl Target {
+    /// Whether another server is the one by now. Sentinels demote an old master only some ten seconds after a planned switch, and what
+    /// it counts until then is lost; so they are asked.
+    pub async fn has_moved(&self, from: &ConnectionAddr, timeout: Duration) -> bool {
+        match self {
+            Self::Single(_) => false,
+            Self::Sentinel { sentinels, master, .. } => {
+                find_master(sentinels, master, timeout).await.is_ok_and(|address| address != *from)
+            }
+        }
+    }
+
     /// A client for the server as it is known now; sentinels are asked, one after another, each with the timeout.
     pub async fn client(&self, timeout: Duration) -> Result<Client, RedisError> {
         match self {

@@ -8,7 +8,7 @@
 use super::address::Target;
 use arc_swap::ArcSwapOption;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, RedisError};
+use redis::{AsyncConnectionConfig, ConnectionAddr, RedisError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -20,6 +20,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// The shortest time for an attempt to connect; a store timeout above it is used instead.
 const SHORTEST_CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How often a connection that works is checked to lead to the right server still.
+const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Commands that wait to be written before a request has to wait for room.
 const PIPELINE_COMMANDS: usize = 1024;
@@ -89,11 +92,12 @@ impl Link {
     /// Connects, and connects again whenever the connection was dropped, until the link is closed.
     pub async fn keep(self: Arc<Self>) {
         while !self.closed.load(Ordering::Acquire) {
-            let mut pause = FIRST_PAUSE;
+            let (mut pause, mut connected) = (FIRST_PAUSE, None);
             while !self.closed.load(Ordering::Acquire) {
                 let attempt = self.connect().await;
-                if let Ok(connection) = &attempt {
+                if let Ok((connection, address)) = &attempt {
                     self.current.store(Some(Arc::new(connection.clone())));
+                    connected = Some(address.clone());
                 }
                 self.tried.send_replace(true);
                 match attempt {
@@ -110,19 +114,27 @@ impl Link {
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
             while !self.closed.load(Ordering::Acquire) && self.current.load().is_some() {
-                self.broken.notified().await;
+                let quiet = tokio::time::timeout(FOLLOW_INTERVAL, self.broken.notified()).await.is_err();
+                if quiet
+                    && let Some(address) = &connected
+                    && self.target.has_moved(address, self.connect_timeout).await
+                {
+                    tracing::info!(server = %self.target, "the sentinels name another server");
+                    self.current.store(None);
+                }
             }
         }
     }
 
-    async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
+    async fn connect(&self) -> Result<(MultiplexedConnection, ConnectionAddr), RedisError> {
         let client = self.target.client(self.connect_timeout).await?;
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.connect_timeout))
             // Each call has its own deadline, which is shorter; this one only frees what a dead server holds.
             .set_response_timeout(Some(self.connect_timeout * 4))
             .set_pipeline_buffer_size(PIPELINE_COMMANDS);
-        client.get_multiplexed_async_connection_with_config(&config).await
+        let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+        Ok((connection, client.get_connection_info().addr().clone()))
     }
 }
 
