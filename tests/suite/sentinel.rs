@@ -24,7 +24,7 @@ fn switched(set: &Sentinels, gateway: &Gateway) -> usize {
     let agreed = Instant::now();
     wait_until("decisions are made at the new master", || {
         ask();
-        gateway.metric("sluicegate_store_breaker_open", &[]) == 0.0 && set.data[1].info("cmdstat_evalsha") != ""
+        gateway.metric("sluicegate_store_breaker_open", &[]) == 0.0 && !set.data[1].info("cmdstat_evalsha").is_empty()
     });
     assert!(agreed.elapsed() < FOLLOWED_WITHIN, "it took {:?}", agreed.elapsed());
     admitted

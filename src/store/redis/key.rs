@@ -67,7 +67,7 @@ mod tests {
     fn keys_read_as_the_operators_page_says() {
         let route = Part::Named("route", b"POST /api/export");
         let acme = Part::Named("consumer", b"acme");
-        assert_eq!(key(&[acme.clone()], "pro"), "sluicegate:{consumer:acme}:pro");
+        assert_eq!(key(std::slice::from_ref(&acme), "pro"), "sluicegate:{consumer:acme}:pro");
         assert_eq!(key(&[acme, route], "x"), "sluicegate:{consumer:acme}:x:route:POST%20%2Fapi%2Fexport");
         let address = Part::Address("2001:db8::".parse().unwrap());
         assert_eq!(key(&[address], "ip"), "sluicegate:{ip:2001:db8::}:ip");
