@@ -11,7 +11,7 @@ use std::thread;
 const AT_ONCE: [&str; 4] = ["fixed_window", "sliding_window_log", "sliding_window_counter", "token_bucket"];
 
 fn setup(cluster: &RedisCluster, toml: &str) -> Setup {
-    let store = format!("[store]\nbackend = \"redis\"\n[store.redis]\ntimeout = \"1s\"\n{}\n", cluster.toml());
+    let store = format!("[store]\nbackend = \"redis\"\n[store.redis]\ntimeout = \"10s\"\n{}\n", cluster.toml());
     Setup::new(format!("{store}{toml}")).trusted()
 }
 
