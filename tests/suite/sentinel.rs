@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(5);
 
 fn gateway(set: &Sentinels, limit: &str) -> Gateway {
-    let store = format!("[store]\nbackend = \"redis\"\n[store.redis]\ntimeout = \"200ms\"\n{}\n", set.toml());
+    let store = format!("[store]\nbackend = \"redis\"\n[store.redis]\ntimeout = \"2s\"\n{}\n", set.toml());
     Setup::new(format!("{store}[[routes]]\nmatch = \"*\"\nlimits = [{{ {limit} }}]\n")).start()
 }
 
