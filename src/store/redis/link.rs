@@ -105,8 +105,12 @@ impl Link {
                         tracing::info!(server = %self.target, "connected to the store");
                         break;
                     }
+                    // Once an outage where everybody sees it: the reason may be a wrong password.
+                    Err(error) if pause == FIRST_PAUSE => {
+                        tracing::warn!(server = %self.target, error = %brief(&error), "cannot connect to the store");
+                    }
                     Err(error) => {
-                        tracing::debug!(server = %self.target, error = %brief(&error), "cannot connect to the store")
+                        tracing::debug!(server = %self.target, error = %brief(&error), "cannot connect to the store");
                     }
                 }
                 // Between half and all of the pause, so that gateways do not come in step.
