@@ -22,6 +22,7 @@ pub mod model;
 pub mod names;
 mod output;
 pub mod pattern;
+mod pem;
 pub mod problem;
 mod redis;
 mod responses;

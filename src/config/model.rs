@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use store::{Redis, RedisMode, Store};
+pub use store::{Identity, Redis, RedisMode, RedisTls, Store};
 
 /// Where a value stands: an index into [`super::Sources`] and a byte range in that file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -155,8 +155,6 @@ fn default_names_are_derived_and_clashes_ask_for_names() {
 
 #[test]
 fn what_is_not_available_is_refused_instead_of_ignored() {
-    let tls = "[store]\nbackend = \"redis\"\n[store.redis]\nurls = [\"rediss://127.0.0.1:6379/0\"]\n";
-    assert_refused(tls, &["rediss://", "not available yet"]);
     let concurrency = "[[routes]]\nmatch = \"*\"\nlimits = [{ algorithm = \"concurrency\", max = 5 }]\n";
     assert_refused(concurrency, &["concurrency"]);
     assert_refused(
