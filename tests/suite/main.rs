@@ -40,6 +40,8 @@ mod metrics;
 mod overflow;
 mod path_evasion;
 mod proxying;
+mod redis_faults;
+mod redis_tls;
 mod request_smuggling;
 mod retry_after;
 mod sentinel;

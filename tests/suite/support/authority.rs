@@ -1,6 +1,6 @@
 //! An authority of the test's own, and certificates that it signs, as PEM files.
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use std::fs;
 use std::path::PathBuf;
 
@@ -19,6 +19,7 @@ pub struct Signed {
 impl Authority {
     pub fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("no name is a bad one");
+        params.distinguished_name.push(DnType::CommonName, format!("authority {}", fastrand::u64(..)));
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("there is randomness");
         let issuer = CertifiedIssuer::self_signed(params, key).expect("the parameters are complete");
@@ -39,7 +40,8 @@ impl Authority {
     /// A certificate for these names and addresses.
     pub fn sign(&self, name: &str, subjects: &[&str]) -> Signed {
         let subjects: Vec<String> = subjects.iter().map(|subject| (*subject).to_owned()).collect();
-        let params = CertificateParams::new(subjects).expect("the names are good ones");
+        let mut params = CertificateParams::new(subjects).expect("the names are good ones");
+        params.distinguished_name.push(DnType::CommonName, name);
         let key = KeyPair::generate().expect("there is randomness");
         let certificate = params.signed_by(&key, &self.issuer).expect("the parameters are complete");
         let (certificate_path, key_path) = (self.path(&format!("{name}.pem")), self.path(&format!("{name}.key")));
