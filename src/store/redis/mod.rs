@@ -32,6 +32,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// How often a start looks whether the servers are connected.
 const CONTACT_POLL: Duration = Duration::from_millis(10);
@@ -39,6 +40,8 @@ const CONTACT_POLL: Duration = Duration::from_millis(10);
 /// The shared store.
 pub struct RedisStore {
     servers: Servers,
+    /// Told by each connection that it is there.
+    connected: Arc<Notify>,
     prefix: String,
     /// Whether a value that had to be replaced was told in the log already.
     told_replaced: AtomicBool,
@@ -70,10 +73,11 @@ impl RedisStore {
         let urls: Vec<Server> = settings.urls.iter().map(read).collect::<Result<_, _>>()?;
         let timeout = settings.timeout.to_duration();
         let with_credentials = |server: Server| server.with_login(|login| credentials(login, settings));
+        let connected = Arc::new(Notify::new());
         let servers = match settings.mode {
             RedisMode::Single => {
                 let first = urls.into_iter().next().ok_or("no URL is configured")?;
-                Servers::One(Node::start(Target::Single(with_credentials(first)), timeout))
+                Servers::One(Node::start(Target::Single(with_credentials(first)), timeout, &connected))
             }
             RedisMode::Sentinel => {
                 let data = with_credentials(Server::nowhere(
@@ -81,13 +85,18 @@ impl RedisStore {
                     tls.filter(|_| settings.data_tls),
                 ));
                 let target = Target::Sentinel { sentinels: urls, master: settings.master.clone(), data };
-                Servers::One(Node::start(target, timeout))
+                Servers::One(Node::start(target, timeout, &connected))
             }
             RedisMode::Cluster => {
-                Servers::Cluster(Cluster::start(urls.into_iter().map(with_credentials).collect(), timeout))
+                Servers::Cluster(Cluster::start(urls.into_iter().map(with_credentials).collect(), timeout, &connected))
             }
         };
-        Ok(Arc::new(Self { servers, prefix: settings.prefix.clone(), told_replaced: AtomicBool::new(false) }))
+        Ok(Arc::new(Self {
+            servers,
+            connected,
+            prefix: settings.prefix.clone(),
+            told_replaced: AtomicBool::new(false),
+        }))
     }
 
     /// Waits until the servers are connected, for `patience` at most: a gateway that starts beside a healthy Redis decides its
@@ -250,6 +259,10 @@ impl Shared for RedisStore {
                 Servers::Cluster(cluster) => cluster.probe(&self.prefix).await,
             }
         })
+    }
+
+    fn connected(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.connected.notified())
     }
 
     fn is_degraded(&self) -> bool {

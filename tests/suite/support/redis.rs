@@ -79,6 +79,11 @@ impl RedisServer {
         self.wait();
     }
 
+    /// Where its files are.
+    pub fn directory(&self) -> &std::path::Path {
+        self.directory.path()
+    }
+
     pub fn signal(&self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
         assert!(sent.expect("kill is there").success());
