@@ -112,6 +112,8 @@ impl Link {
                 }
                 Err(error) => self.tell(&error, std::mem::replace(&mut told, true)),
             }
+            // Nobody waits for an attempt that is put off.
+            self.tried.send_replace(true);
             // Between half and all of the pause, so that gateways do not come in step.
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
