@@ -17,6 +17,7 @@ mod body_streaming;
 mod cli;
 mod clients;
 mod cluster;
+mod cluster_faults;
 mod concurrency_leak;
 mod config_validation;
 mod cors;

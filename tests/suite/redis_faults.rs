@@ -24,12 +24,6 @@ fn is_open(gateway: &Gateway) -> bool {
     gateway.metric("sluicegate_store_breaker_open", &[]) == 1.0
 }
 
-/// How often that command was run.
-fn calls(redis: &RedisServer, command: &str) -> u64 {
-    let stats = redis.info(&format!("cmdstat_{command}"));
-    stats.split(['=', ',']).nth(1).map_or(0, |calls| calls.parse().expect("a number"))
-}
-
 /// That every request passes, reaches the upstream and is not shown a limit, and that the failures are counted.
 #[track_caller]
 fn passes_all(fault: &str, mut gateway: Gateway) {
@@ -302,8 +296,8 @@ fn b112_connections_killed_under_requests_cost_only_the_calls_in_flight() {
             // One that breaks sooner is followed by a pause.
             sleep_until(start, Duration::from_millis(1200) * kill);
             redis.connect().text(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
-            let enough = calls(&redis, "evalsha") + 100;
-            wait_until("decisions reach Redis again", || calls(&redis, "evalsha") > enough);
+            let enough = redis.calls("evalsha") + 100;
+            wait_until("decisions reach Redis again", || redis.calls("evalsha") > enough);
         }
         over.store(true, Ordering::Relaxed);
         workers.into_iter().map(|worker| worker.join().expect("every request passed")).sum()
