@@ -41,6 +41,7 @@ mod metrics;
 mod overflow;
 mod path_evasion;
 mod proxying;
+mod redis_exact;
 mod redis_faults;
 mod redis_tls;
 mod request_smuggling;

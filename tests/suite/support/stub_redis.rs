@@ -7,6 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// How often a silent connection looks whether its test is over.
+const SILENCE_POLL: Duration = Duration::from_millis(20);
+
 /// What the stub does about a command.
 pub enum Reaction {
     Answer(Vec<u8>),
@@ -208,9 +211,12 @@ impl Drop for Relay {
 fn pass_on(mut from: TcpStream, mut to: TcpStream, is_answer: bool, number: usize, state: &State) {
     let mut bytes = [0; 16_384];
     while let Ok(read @ 1..) = from.read(&mut bytes) {
-        if number < state.silent_before.load(Ordering::Relaxed) {
-            // Until the relay is dropped, which shuts the sockets.
-            continue;
+        while number < state.silent_before.load(Ordering::Relaxed) {
+            // Nor does it read any more.
+            if state.cut.load(Ordering::Relaxed) {
+                return;
+            }
+            thread::sleep(SILENCE_POLL);
         }
         let delay = if is_answer { state.delay_ms.load(Ordering::Relaxed) } else { 0 };
         thread::sleep(Duration::from_millis(delay));
@@ -218,7 +224,5 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, is_answer: bool, number: usiz
             break;
         }
     }
-    if number >= state.silent_before.load(Ordering::Relaxed) {
-        let _both_ways = to.shutdown(Shutdown::Both);
-    }
+    let _both_ways = to.shutdown(Shutdown::Both);
 }
