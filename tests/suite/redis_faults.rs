@@ -35,7 +35,6 @@ fn passes_all(fault: &str, mut gateway: Gateway) {
         assert_eq!(gateway.upstream.count(), number + 1, "{fault}");
     }
     assert!(gateway.metric("rate_limiter_errors_total", &[]) >= 1.0, "{fault}: {}", gateway.log());
-    assert!(is_open(&gateway), "{fault}");
     assert!(!gateway.log().contains("panicked"), "{fault}: {}", gateway.log());
     assert!(gateway.running.is_running(), "{fault}");
 }

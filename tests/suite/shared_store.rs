@@ -258,13 +258,13 @@ fn documented_rules() -> Vec<String> {
     rules.split_whitespace().map(|word| word.trim_matches('\'').to_owned()).collect()
 }
 
-/// What a user was denied, but for the client's name, which Redis knows from 7.2 on.
+/// What a user was denied, but for the client's name, which Redis knows from 7.2 on; 6.2 names no subcommand.
 fn denied(log: &Answer) -> Vec<String> {
     let object = |entry: &Answer| {
         let place = entry.list().iter().position(|field| *field == Answer::Bytes(b"object".to_vec()));
         String::from_utf8_lossy(entry.list()[place.expect("an entry names its object") + 1].bytes()).into_owned()
     };
-    log.list().iter().map(object).filter(|object| object != "client|setinfo").collect()
+    log.list().iter().map(object).filter(|object| !["client|setinfo", "client"].contains(&object.as_str())).collect()
 }
 
 /// A store of that user, and a limit of each algorithm on one route.

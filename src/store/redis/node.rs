@@ -117,7 +117,9 @@ impl Node {
         command.arg(key).arg(1).arg("PX").arg(PROBE_LIFE_MS);
         let written = tokio::time::timeout(self.link.patience(), command.query_async::<Value>(&mut channel)).await;
         match written {
-            Ok(Ok(_)) => self.breaker.probe_succeeded(),
+            Ok(Ok(Value::Okay)) => self.breaker.probe_succeeded(),
+            // No Redis says anything else.
+            Ok(Ok(_)) => false,
             Ok(Err(error)) => {
                 if leads_nowhere(&error) {
                     self.link.drop_connection(&connection);
