@@ -71,8 +71,8 @@ impl Link {
     pub fn drop_connection(&self, broken: &Arc<Connection>) {
         let current = self.current.load_full();
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, broken)) {
-            // First, so that nobody finds neither a connection nor an attempt to wait for.
-            self.tried.send_replace(false);
+            // First, so that nobody finds neither a connection nor an attempt to wait for; a closed link makes none.
+            self.tried.send_replace(self.closed.load(Ordering::Acquire));
             self.current.compare_and_swap(&current, None);
             self.broken.notify_one();
         }
