@@ -44,7 +44,8 @@ fn b143_and_b93_the_first_hit_counts_once_and_remaining_never_falls_below_zero()
 
 #[test]
 fn b11_and_b138_every_key_ends_with_its_counter_and_a_lost_expiry_heals() {
-    for algorithm in AT_ONCE {
+    burst(AT_ONCE.len(), AT_ONCE.len(), |index| {
+        let algorithm = AT_ONCE[index];
         let redis = RedisServer::start();
         let gateway = limited(&redis, &format!("rate = \"3/2s\", algorithm = \"{algorithm}\""), "").start();
         gateway.statuses(3, "/");
@@ -56,7 +57,7 @@ fn b11_and_b138_every_key_ends_with_its_counter_and_a_lost_expiry_heals() {
         }
         wait_until("the window is over", || gateway.get("/").status == 200);
         wait_until("nothing is left", || redis.keys().is_empty());
-    }
+    });
 }
 
 #[test]

@@ -372,6 +372,8 @@ fn start_node(own: &[String]) -> RedisServer {
 fn spawn(port: u16, arguments: &[String], directory: &std::path::Path) -> Child {
     Command::new("redis-server")
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+        // A replica gets its copy at once, not after waiting for others.
+        .args(["--repl-diskless-sync-delay", "0"])
         .args(arguments)
         .current_dir(directory)
         .stdin(Stdio::null())
