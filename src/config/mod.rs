@@ -31,6 +31,7 @@ pub mod scope;
 mod server;
 mod store;
 mod tier;
+mod tls;
 mod tree;
 pub mod units;
 mod upstream;

@@ -27,6 +27,7 @@ mod header_injection;
 mod headers;
 mod health_check;
 mod hot_reload;
+mod http1_parsing;
 mod http2_grpc;
 mod ip_extraction;
 mod ipv6;

@@ -462,8 +462,6 @@ fn mistakes_of_responses() {
 #[test]
 fn what_is_not_available_yet_is_refused_by_name() {
     check(&[
-        ("[[server.tls]]\nlisten = \"0.0.0.0:8443\"", "1:1", "[[server.tls]], is not available yet", "remove it"),
-        ("[server]\nmax_connections_per_ip = 5", "2:26", "not available yet", "remove it"),
         ("[store.memory]\nsnapshot = \"a\"", "2:12", "not available yet", "remove it"),
         ("[upstreams.b]\nservers = [\"a:1\"]\nhealth = {}", "3:1", "not available yet", "remove it"),
         ("[upstreams.b]\nservers = [\"a:1\"]\ntls = {}", "3:1", "not available yet", "remove it"),
