@@ -113,6 +113,7 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
     };
     let mut proxy = http_proxy(&Arc::new(pingora_conf(threads)), gate);
     proxy.server_options = Some(serve_options(&server));
+    proxy.h2_options = Some(connection::http2_options(&server));
     let proxy = Arc::new(proxy);
     let connections = Connections::default();
     for (socket, tls) in listeners {
