@@ -19,6 +19,9 @@ pub(super) const MAX_BODY_BYTES: u64 = 1 << 20;
 /// Bytes in the file of the admin token.
 pub(super) const MAX_TOKEN_BYTES: u64 = 4 << 10;
 
+/// Bytes in a file of certificates.
+pub(super) const MAX_CERTIFICATE_BYTES: u64 = 1 << 20;
+
 /// The bytes of a file of at most `limit` bytes.
 pub(super) fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Complaint> {
     let shown = path.display();

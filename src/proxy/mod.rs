@@ -191,16 +191,11 @@ impl ProxyHttp for Gate {
         }
     }
 
-    async fn upstream_peer(&self, _session: &mut Session, context: &mut Context) -> Result<Box<HttpPeer>> {
-        let timeout = context.route.and_then(|route| context.snapshot.policy.routes[route].timeout);
-        let chosen = context.upstream().and_then(|upstream| upstream.peer(timeout));
-        let Some((peer, server)) = chosen else {
-            return Err(Error::explain(ErrorType::ConnectNoRoute, "the upstream has no server").into_up());
-        };
+    async fn upstream_peer(&self, session: &mut Session, context: &mut Context) -> Result<Box<HttpPeer>> {
+        let peer = self.choose_server(session, context)?;
         context.tries += 1;
         // A retry sends the body from its beginning.
         context.body_bytes = 0;
-        context.server = Some(server);
         context.upstream_started = Some(Stopwatch::start());
         Ok(Box::new(peer))
     }
@@ -235,8 +230,9 @@ impl ProxyHttp for Gate {
         session: &mut Session,
         mut error: Box<Error>,
         context: &mut Context,
-        _reused: bool,
+        reused: bool,
     ) -> Box<Error> {
+        self.server_failed(context, &error, reused);
         let upstreams = *error.esource() == ErrorSource::Upstream;
         let retry = context.upstream().is_some_and(|upstream| upstream.may_retry(context.tries, session, &error, true));
         error.set_retry(upstreams && retry);
@@ -250,6 +246,7 @@ impl ProxyHttp for Gate {
         context: &mut Context,
         mut error: Box<Error>,
     ) -> Box<Error> {
+        self.server_failed(context, &error, false);
         let retry =
             context.upstream().is_some_and(|upstream| upstream.may_retry(context.tries, session, &error, false));
         error.set_retry(retry);
@@ -270,6 +267,7 @@ impl ProxyHttp for Gate {
             return Ok(());
         }
         self.observe_upstream(context);
+        self.server_answered(context);
         if !response.headers.contains_key(&request_id::REQUEST_ID) {
             response.insert_header(request_id::REQUEST_ID, context.request_id.clone())?;
         }
@@ -341,7 +339,7 @@ fn rejection_for(error: &Error, context: &Context) -> Option<Rejection> {
             ErrorType::ConnectTimedout | ErrorType::ReadTimedout | ErrorType::WriteTimedout => {
                 Rejection::UpstreamTimeout
             }
-            ErrorType::ConnectNoRoute => Rejection::UpstreamUnavailable,
+            ErrorType::Custom(upstream::NO_SERVER) => Rejection::UpstreamUnavailable,
             _ => Rejection::BadGateway,
         }),
         ErrorSource::Downstream => match error.etype() {

@@ -48,5 +48,6 @@ mod support;
 mod tidy;
 mod twins;
 mod units;
+mod upstream_tls;
 mod websocket;
 mod window_math;
