@@ -103,6 +103,8 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
     let listeners = server.listen.iter().map(|address| bind(*address)).collect::<io::Result<Vec<_>>>()?;
     let admin_listener = bind(config.admin.listen)?;
 
+    let watch = Watch::new(clock, metrics.clone());
+    watch.follow(&live.load());
     let gate = Gate {
         live: live.clone(),
         store,
@@ -132,8 +134,6 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
     tokio::spawn(sweep(memory, clock, metrics.clone()));
 
     tracing::info!(listen = ?server.listen, admin = %config.admin.listen, "ready");
-    let watch = Watch::new(clock, metrics.clone());
-    watch.follow(&live.load());
     let reloads = Reloads { reloader, live: live.clone(), metrics, watch };
     if early_reload.swap(false, Ordering::AcqRel) {
         reloads.reload().await;

@@ -12,6 +12,7 @@
 mod access_log;
 mod atomicity;
 mod auth;
+mod balance;
 mod body_429;
 mod body_streaming;
 mod cli;
@@ -49,5 +50,6 @@ mod tidy;
 mod twins;
 mod units;
 mod upstream_tls;
+mod upstreams;
 mod websocket;
 mod window_math;

@@ -5,24 +5,26 @@ use crate::support::backend::Backend;
 use crate::support::http2::Http2;
 use crate::support::*;
 
-/// A gateway before this backend; `{ca}` in the lines is the path of the authority's certificate.
+/// A gateway before this backend; `ca.pem` beside its configuration is the authority's certificate.
 fn gateway(backend: &Backend, authority: &Authority, lines: &str) -> Gateway {
-    let directory = tempfile::tempdir().expect("there is room for temporary files").keep();
-    let file = directory.join("ca.pem");
-    std::fs::write(&file, authority.pem()).expect("the directory is ours");
-    let lines = lines.replace("{ca}", &file.display().to_string());
     let toml = format!(
         "[upstreams.tls]\nservers = [\"{}\"]\nretries = 0\n{lines}\n[[routes]]\nmatch = \"*\"\nupstream = \"tls\"\n",
         backend.address
     );
-    Setup::new(toml).start()
+    let setup = Setup::new(toml);
+    let files = setup.files();
+    std::fs::write(files.path("ca.pem"), authority.pem()).expect("the directory is ours");
+    let running = program::Running::start(files.directory(), &["run", "-c", "sluicegate.toml"]);
+    let mut gateway = Gateway { setup, files, running, upstream: Upstream::ok() };
+    gateway.wait_ready();
+    gateway
 }
 
 #[test]
 fn a_certificate_of_the_named_authority_is_taken_for_the_named_host() {
     let authority = Authority::new();
     let backend = Backend::tls(authority.issue(&["api.internal"]), &["http/1.1"]);
-    let gateway = gateway(&backend, &authority, "tls = { server_name = \"api.internal\", ca_file = \"{ca}\" }");
+    let gateway = gateway(&backend, &authority, "tls = { server_name = \"api.internal\", ca_file = \"ca.pem\" }");
     for _ in 0..3 {
         assert_eq!(gateway.get_with("/hello", &[("host", "www.test")]).text(), "ok");
     }
@@ -36,7 +38,7 @@ fn a_certificate_of_the_named_authority_is_taken_for_the_named_host() {
 fn the_name_is_that_of_the_address_when_none_is_given() {
     let authority = Authority::new();
     let backend = Backend::tls(authority.issue(&["127.0.0.1"]), &["http/1.1"]);
-    let gateway = gateway(&backend, &authority, "tls = { ca_file = \"{ca}\" }");
+    let gateway = gateway(&backend, &authority, "tls = { ca_file = \"ca.pem\" }");
     assert_eq!(gateway.get("/").status, 200);
     assert_eq!(backend.seen()[0].server_name, None, "an address is not sent as a name");
 }
@@ -44,11 +46,11 @@ fn the_name_is_that_of_the_address_when_none_is_given() {
 #[test]
 fn a_certificate_for_another_name_or_of_another_authority_is_a_bad_gateway() {
     let (ours, theirs) = (Authority::new(), Authority::new());
-    let named = "tls = { server_name = \"api.internal\", ca_file = \"{ca}\" }";
+    let named = "tls = { server_name = \"api.internal\", ca_file = \"ca.pem\" }";
     for (identity, lines) in [
         (ours.issue(&["other.internal"]), named),
         (theirs.issue(&["api.internal"]), named),
-        (ours.issue(&["api.internal"]), "tls = { ca_file = \"{ca}\" }"),
+        (ours.issue(&["api.internal"]), "tls = { ca_file = \"ca.pem\" }"),
         (ours.issue(&["api.internal"]), "tls = { server_name = \"api.internal\" }"),
     ] {
         let backend = Backend::tls(identity, &["http/1.1"]);
@@ -63,7 +65,7 @@ fn a_certificate_for_another_name_or_of_another_authority_is_a_bad_gateway() {
 fn without_verification_any_certificate_is_taken() {
     let (ours, theirs) = (Authority::new(), Authority::new());
     let backend = Backend::tls(theirs.issue(&["other.internal"]), &["http/1.1"]);
-    let gateway = gateway(&backend, &ours, "tls = { ca_file = \"{ca}\", verify = false }");
+    let gateway = gateway(&backend, &ours, "tls = { ca_file = \"ca.pem\", verify = false }");
     assert_eq!(gateway.get("/").status, 200);
     assert!(gateway.log().contains("any certificate of an upstream is taken"), "{}", gateway.log());
 }
@@ -72,10 +74,9 @@ fn without_verification_any_certificate_is_taken() {
 fn a_reload_that_no_longer_trusts_the_authority_uses_no_connection_it_has() {
     let (ours, theirs) = (Authority::new(), Authority::new());
     let backend = Backend::tls(ours.issue(&["api.internal"]), &["http/1.1"]);
-    let mut gateway = gateway(&backend, &ours, "tls = { server_name = \"api.internal\", ca_file = \"{ca}\" }");
+    let mut gateway = gateway(&backend, &ours, "tls = { server_name = \"api.internal\", ca_file = \"ca.pem\" }");
     assert_eq!(gateway.get("/").status, 200);
-    let file = gateway.setup.toml.split('"').find(|text| text.ends_with("ca.pem")).expect("it is named").to_string();
-    std::fs::write(&file, theirs.pem()).expect("the directory is ours");
+    std::fs::write(gateway.files.path("ca.pem"), theirs.pem()).expect("the directory is ours");
     assert_eq!(gateway.reload(|_| {}), Reload::Success);
     assert_eq!(gateway.get("/").status, 502);
     assert_eq!((backend.seen().len(), backend.connections()), (1, 2));
@@ -101,7 +102,7 @@ fn b123_http2_upstreams_are_spoken_to_over_tls_and_in_cleartext_with_their_trail
     let authority = Authority::new();
     let secure = Backend::tls(authority.issue(&["grpc.internal"]), &["h2", "http/1.1"]);
     let clear = Backend::h2c();
-    let tls = "protocol = \"h2\"\ntls = { server_name = \"grpc.internal\", ca_file = \"{ca}\" }";
+    let tls = "protocol = \"h2\"\ntls = { server_name = \"grpc.internal\", ca_file = \"ca.pem\" }";
     for (backend, lines) in [(&secure, tls), (&clear, "protocol = \"h2\"")] {
         let gateway = gateway(backend, &authority, lines);
         let client = Http2::connect(gateway.files.data);
@@ -121,7 +122,7 @@ fn b123_http2_upstreams_are_spoken_to_over_tls_and_in_cleartext_with_their_trail
 fn checks_speak_as_requests_do() {
     let authority = Authority::new();
     let health = "health = { path = \"/up\", interval = \"100ms\", fall = 1 }";
-    let tls = "tls = { server_name = \"api.internal\", ca_file = \"{ca}\" }";
+    let tls = "tls = { server_name = \"api.internal\", ca_file = \"ca.pem\" }";
     let backends = [
         (Backend::tls(authority.issue(&["api.internal"]), &["http/1.1"]), format!("{tls}\n{health}"), "http/1.1"),
         (
