@@ -291,7 +291,8 @@ impl ProxyHttp for Gate {
         let done = FailToProxy { error_code: 0, can_reuse_downstream: false };
         let began = session.response_written().is_some_and(|response| !response.status.is_informational());
         let Some(rejection) = rejection_for(error, context).filter(|_| !began) else { return done };
-        if *error.esource() == ErrorSource::Upstream {
+        // That all servers are down was told once, when it came to that.
+        if *error.esource() == ErrorSource::Upstream && rejection != Rejection::UpstreamUnavailable {
             let upstream = context.upstream().map_or("", |upstream| &upstream.name);
             let server = context.server.as_deref().unwrap_or_default();
             tracing::warn!(

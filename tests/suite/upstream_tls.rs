@@ -145,3 +145,24 @@ fn checks_speak_as_requests_do() {
         wait_until("it is found healthy", || gateway.get("/").status == 204);
     }
 }
+
+#[test]
+fn requests_share_http2_connections_to_a_server() {
+    let backend = Backend::h2c();
+    let gateway = gateway(&backend, &Authority::new(), "protocol = \"h2\"");
+    let statuses = burst(200, 20, |_| gateway.get("/").status);
+    assert_eq!((count(&statuses, 200), backend.seen().len()), (200, 200));
+    assert!(backend.connections() <= 20, "{} connections", backend.connections());
+}
+
+#[test]
+fn a_server_that_does_not_negotiate_is_spoken_to_in_http1() {
+    let authority = Authority::new();
+    let backend = Backend::tls(authority.issue(&["api.internal"]), &[]);
+    let tls = "tls = { server_name = \"api.internal\", ca_file = \"ca.pem\" }";
+    for lines in [tls.to_string(), format!("protocol = \"h2\"\n{tls}")] {
+        let gateway = gateway(&backend, &authority, &lines);
+        assert_eq!(gateway.get("/").status, 200, "{lines}");
+    }
+    assert!(backend.seen().iter().all(|seen| seen.protocol == "http/1.1"));
+}

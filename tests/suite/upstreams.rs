@@ -165,6 +165,15 @@ fn b88_with_one_server_down_no_client_sees_an_error_and_none_is_charged_twice() 
 }
 
 #[test]
+fn a_server_that_cannot_be_reached_is_not_called_unavailable() {
+    // Of the documentation's own network (RFC 3849): without a route to it, or without anybody there.
+    let far: SocketAddr = "[2001:db8::1]:80".parse().unwrap();
+    let gateway = Setup::new(toml(&[far], "timeouts = { connect = \"200ms\" }")).start();
+    let answer = gateway.get("/");
+    assert!(matches!(answer.status, 502 | 504), "{} {}", answer.status, answer.text());
+}
+
+#[test]
 fn a_server_that_breaks_three_times_in_a_row_gets_no_more_requests() {
     let (broken, alive) = (Upstream::new(|_| Reply::only(End::Reset)), Upstream::ok());
     let gateway = Setup::new(toml(&[broken.address(), alive.address()], "retries = 1")).start();
@@ -247,4 +256,24 @@ fn a_name_without_address_keeps_the_gateway_from_starting_and_a_reload_from_taki
     let mut gateway = Setup::default().start();
     assert_eq!(gateway.reload(|setup| setup.toml = unknown("does-not-exist.invalid")), Reload::Failure);
     assert_eq!(gateway.get("/").status, 200);
+}
+
+#[test]
+fn as_many_connections_are_kept_as_requests_were_in_flight() {
+    const AT_ONCE: usize = 150;
+    let gates = [Gate::closed(), Gate::closed()];
+    let doors = gates.clone();
+    let gateway = Setup::default().before_script(move |request| match request.target.as_str() {
+        "/first" => Reply::ok().behind(&doors[0]),
+        _ => Reply::ok().behind(&doors[1]),
+    });
+    let mut clients: Vec<Client> = (0..AT_ONCE).map(|_| gateway.connect()).collect();
+    for (round, (target, gate)) in (1..).zip(["/first", "/second"].into_iter().zip(&gates)) {
+        clients.iter_mut().for_each(|client| client.send(client::render("GET", target, &[], b"")));
+        wait_until("all are upstream", || gateway.upstream.count() == round * AT_ONCE);
+        gate.open();
+        assert!(clients.iter_mut().all(|client| client.read("GET").status == 200));
+        gateway.wait_idle();
+    }
+    assert_eq!(gateway.upstream.connections(), AT_ONCE);
 }

@@ -34,6 +34,7 @@ impl Upstream {
     async fn ask(&self, connector: &Connector, member: &Member, rule: &HealthCheck) -> Result<(u16, HttpSession)> {
         let mut peer = self.peer(member, Some(rule.timeout));
         peer.options.max_h2_streams = 1;
+        peer.options.h2_ping_interval = None;
         let (mut session, _) = connector.get_http_session(&peer).await?;
         session.set_read_timeout(peer.options.read_timeout);
         session.set_write_timeout(peer.options.write_timeout);

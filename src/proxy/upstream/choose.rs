@@ -1,7 +1,7 @@
 //! The server of a request, and what became of the request there.
 
 use super::is_timeout;
-use crate::config::model::{Balance, HashKey};
+use crate::config::model::{Balance, HashKey, UpstreamProtocol};
 use crate::policy::scope::header_value;
 use crate::proxy::Gate;
 use crate::proxy::context::Context;
@@ -32,11 +32,11 @@ impl Gate {
         Ok(peer)
     }
 
-    /// Notes an attempt that failed. A kept connection that turns out to be closed is the way of kept connections and says
-    /// nothing of the server.
+    /// Notes an attempt that failed. A kept HTTP/1.1 connection that turns out to be closed is the way of kept connections
+    /// and says nothing of the server; over HTTP/2 nearly all connections are kept ones, so there it counts.
     pub(in crate::proxy) fn server_failed(&self, context: &Context, error: &Error, reused: bool) {
         let (Some(upstream), Some(attempt)) = (context.upstream(), &context.attempt) else { return };
-        let stale = reused && !is_timeout(error);
+        let stale = reused && upstream.protocol == UpstreamProtocol::Http1 && !is_timeout(error);
         if *error.esource() != ErrorSource::Upstream || stale {
             return;
         }

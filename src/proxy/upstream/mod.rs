@@ -36,6 +36,10 @@ const H2_STREAM_WINDOW: u32 = 512 << 10;
 /// The same of all responses on a connection. With room for all of them, a client that reads slowly holds up nobody else.
 const H2_CONNECTION_WINDOW: u32 = H2_STREAM_WINDOW * H2_STREAMS as u32;
 
+/// How often an HTTP/2 connection is tried out. One that stands but leads nowhere would otherwise time out request after
+/// request; over HTTP/1.1 a request that times out takes its connection along.
+const H2_PING_INTERVAL: Duration = Duration::from_secs(10);
+
 /// One upstream, ready to be used.
 pub struct Upstream {
     pub name: String,
@@ -97,6 +101,7 @@ impl Upstream {
         if self.protocol == UpstreamProtocol::H2 {
             options.alpn = ALPN::H2;
             options.max_h2_streams = H2_STREAMS;
+            options.h2_ping_interval = Some(H2_PING_INTERVAL);
             options.h2_stream_window_size = Some(H2_STREAM_WINDOW);
             options.h2_connection_window_size = Some(H2_CONNECTION_WINDOW);
         }

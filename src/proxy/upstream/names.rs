@@ -145,6 +145,18 @@ mod tests {
     }
 
     #[test]
+    fn names_are_looked_up_in_the_background() {
+        let upstream = upstream("\"localhost:80\", \"10.9.9.9:80\"");
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("threads are to be had");
+        let mut failing = HashSet::new();
+        runtime.block_on(upstream.refresh(&mut failing));
+        let found = addresses(&upstream);
+        assert!(failing.is_empty() && found.last().is_some_and(|last| last == "10.9.9.9:80"), "{found:?}");
+        assert!(found.iter().any(|address| ["127.0.0.1:80", "[::1]:80"].contains(&address.as_str())), "{found:?}");
+    }
+
+    #[test]
     fn all_addresses_of_a_name_are_used_and_a_failing_lookup_keeps_the_last() {
         let (upstream, name, mut failing) =
             (upstream("\"api.test:80\", \"10.9.9.9:80\""), Name::from("api.test:80"), HashSet::new());
