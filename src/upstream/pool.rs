@@ -143,8 +143,11 @@ impl Pool {
         let Lineup { members, turns } = &mut *lineup;
         let index = match (&self.balance, key) {
             (Balance::Hash(_), Some(key)) => {
-                let ranked = |index: &usize| rank(key, members[*index].digest, members[*index].weight);
-                candidates.iter().copied().max_by(|one, other| ranked(one).total_cmp(&ranked(other)))
+                let ranked = candidates.iter().map(|&index| {
+                    let member = &members[index];
+                    (rank(key, member.digest, member.weight), index)
+                });
+                ranked.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, index)| index)
             }
             (Balance::LeastConnections, _) => {
                 let least = least_loaded(turns, &candidates, |index| members[index].in_flight());

@@ -27,7 +27,7 @@ fn the_share_of_a_server_that_is_down_falls_to_all_others() {
     let upstreams = [Upstream::ok(), Upstream::ok(), Upstream::ok()];
     let down = Upstream::new(|_| Reply::status(500, &[], "down"));
     let all = [&upstreams[0], &down, &upstreams[1], &upstreams[2]];
-    let lines = "health = { path = \"/up\", interval = \"50ms\", fall = 1 }";
+    let lines = "health = { path = \"/up\", interval = \"50ms\", timeout = \"5s\", fall = 2 }";
     let gateway = Setup::new(toml(&all, lines)).start();
     let server = down.address().to_string();
     wait_until("it is found unhealthy", || {

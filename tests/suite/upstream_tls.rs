@@ -121,7 +121,7 @@ fn b123_http2_upstreams_are_spoken_to_over_tls_and_in_cleartext_with_their_trail
 #[test]
 fn checks_speak_as_requests_do() {
     let authority = Authority::new();
-    let health = "health = { path = \"/up\", interval = \"100ms\", fall = 1 }";
+    let health = "health = { path = \"/up\", interval = \"100ms\", timeout = \"5s\", fall = 2 }";
     let tls = "tls = { server_name = \"api.internal\", ca_file = \"ca.pem\" }";
     let backends = [
         (Backend::tls(authority.issue(&["api.internal"]), &["http/1.1"]), format!("{tls}\n{health}"), "http/1.1"),

@@ -5,6 +5,7 @@ use crate::support::*;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Instant;
 
 /// Checks that are over soon.
 const QUICK: &str = "health = { path = \"/up\", interval = \"50ms\", timeout = \"5s\", fall = 2, rise = 2 }";
@@ -106,13 +107,13 @@ fn without_a_healthy_server_the_answer_is_503() {
 
 #[test]
 fn a_server_that_accepts_and_says_nothing_is_found_out_by_the_timeout() {
-    let (hung, good) = (Upstream::new(|_| Reply::only(End::Hang)), Switched::new());
+    let hung = Upstream::new(|_| Reply::only(End::Hang));
     let lines = "health = { path = \"/up\", interval = \"50ms\", timeout = \"100ms\", fall = 1 }";
-    let gateway = Setup::new(toml(&[hung.address(), good.address()], lines)).start();
+    let gateway = Setup::new(toml(&[hung.address()], lines)).start();
     wait_until("it is found unhealthy", || healthy(&gateway, hung.address()) == 0.0);
+    assert_eq!(gateway.get("/").status, 503);
     let name = hung.address().to_string();
     assert_eq!(logged(&gateway, &["server is unhealthy", &name, "no answer within 100 ms"]), 1, "{}", gateway.log());
-    assert_eq!(count(&gateway.statuses(10, "/"), 200), 10);
 }
 
 #[test]
@@ -177,10 +178,14 @@ fn a_server_that_cannot_be_reached_is_not_called_unavailable() {
 fn a_server_that_breaks_three_times_in_a_row_gets_no_more_requests() {
     let (broken, alive) = (Upstream::new(|_| Reply::only(End::Reset)), Upstream::ok());
     let gateway = Setup::new(toml(&[broken.address(), alive.address()], "retries = 1")).start();
+    let started = Instant::now();
     for _ in 0..30 {
         assert_eq!(gateway.get("/").status, 200);
     }
-    assert_eq!((broken.count(), alive.count()), (3, 30));
+    // On a machine that takes so long, one more tries it every 10 s.
+    let tries = 3 + usize::try_from(started.elapsed().as_secs() / 10).unwrap();
+    assert!((3..=tries).contains(&broken.count()), "{}", broken.count());
+    assert_eq!(alive.count(), 30);
     wait_until("the metric says so", || healthy(&gateway, broken.address()) == 0.0);
     assert_eq!(healthy(&gateway, alive.address()), 1.0);
 }

@@ -32,12 +32,15 @@ impl Upstream {
     }
 
     async fn ask(&self, connector: &Connector, member: &Member, rule: &HealthCheck) -> Result<(u16, HttpSession)> {
-        let mut peer = self.peer(member, Some(rule.timeout));
+        let mut peer = self.peer(member, None);
+        // One deadline is over all of it.
+        peer.options.connection_timeout = None;
+        peer.options.total_connection_timeout = None;
         peer.options.max_h2_streams = 1;
         peer.options.h2_ping_interval = None;
         let (mut session, _) = connector.get_http_session(&peer).await?;
-        session.set_read_timeout(peer.options.read_timeout);
-        session.set_write_timeout(peer.options.write_timeout);
+        session.set_read_timeout(None);
+        session.set_write_timeout(None);
         session.write_request_header(Box::new(self.question(member, rule)?)).await?;
         session.finish_request_body().await?;
         session.read_response_header().await?;
