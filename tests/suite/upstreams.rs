@@ -4,7 +4,7 @@ use crate::support::reply::End;
 use crate::support::*;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::Instant;
 
 /// Checks that are over soon.
@@ -188,6 +188,29 @@ fn a_server_that_breaks_three_times_in_a_row_gets_no_more_requests() {
     assert_eq!(alive.count(), 30);
     wait_until("the metric says so", || healthy(&gateway, broken.address()) == 0.0);
     assert_eq!(healthy(&gateway, alive.address()), 1.0);
+}
+
+#[test]
+fn b88_a_server_that_dies_under_load_costs_nobody_an_error_and_is_used_again_once_it_answers() {
+    let dies = Arc::new(AtomicBool::new(false));
+    let dead = Arc::clone(&dies);
+    let mortal =
+        Upstream::new(move |_| if dead.load(Ordering::SeqCst) { Reply::only(End::Reset) } else { Reply::ok() });
+    let other = Upstream::ok();
+    let gateway = Setup::new(toml(&[mortal.address(), other.address()], "retries = 1")).start();
+    let statuses = burst(400, 16, |index| {
+        dies.store(index >= 100, Ordering::SeqCst);
+        gateway.get("/").status
+    });
+    assert_eq!(count(&statuses, 200), 400);
+    assert!(other.count() > 200, "{}", other.count());
+    dies.store(false, Ordering::SeqCst);
+    let before = mortal.count();
+    wait_until("one request tries it and the rest follow", || {
+        assert_eq!(gateway.get("/").status, 200);
+        mortal.count() > before + 5
+    });
+    assert!(logged(&gateway, &["server answers again", &mortal.address().to_string()]) > 0, "{}", gateway.log());
 }
 
 #[test]
