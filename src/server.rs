@@ -12,6 +12,7 @@ use crate::proxy::access_log::AccessLog;
 use crate::proxy::connection::{self, Certificates, Connections, Listener, Terms};
 use crate::proxy::parking::Parking;
 use crate::proxy::snapshot::{Live, Snapshot};
+use crate::proxy::upstream::watch::Watch;
 use crate::proxy::{Gate, serve_options};
 use crate::reload::Reloader;
 use crate::request::client::contains;
@@ -37,8 +38,10 @@ use tokio_rustls::TlsAcceptor;
 /// Connections that the kernel may hold before they are accepted.
 const LISTEN_BACKLOG: u32 = 4096;
 
-/// Idle connections kept to upstream servers, all together.
-const UPSTREAM_POOL_CONNECTIONS: usize = 1024;
+/// Idle connections kept to upstream servers, all together. More than requests that are ever in flight at once: when the
+/// pool is the smaller of the two, every other request makes a connection and throws one away. Idle ones are closed after
+/// a minute, so a large bound costs nothing; descriptors run out long before it.
+const UPSTREAM_POOL_CONNECTIONS: usize = 65_536;
 
 /// How often the memory store is swept: what [`SWEEP_BUDGET`] is made for.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
@@ -103,6 +106,8 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
     let listeners = listeners(&server, &live)?;
     let admin_listener = bind(config.admin.listen)?;
 
+    let watch = Watch::new(clock, metrics.clone());
+    watch.follow(&live.load());
     let gate = Gate {
         live: live.clone(),
         store,
@@ -131,7 +136,7 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
     tokio::spawn(sweep(memory, clock, metrics.clone()));
 
     tracing::info!(listen = ?server.listen, admin = %config.admin.listen, "ready");
-    let reloads = Reloads { reloader, live: live.clone(), metrics };
+    let reloads = Reloads { reloader, live: live.clone(), metrics, watch };
     if early_reload.swap(false, Ordering::AcqRel) {
         reloads.reload().await;
     }
@@ -203,7 +208,8 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 fn pingora_conf(threads: usize) -> ServerConf {
     ServerConf {
         threads,
-        upstream_keepalive_pool_size: UPSTREAM_POOL_CONNECTIONS,
+        // Pingora multiplies it by the threads, for one pool that they share.
+        upstream_keepalive_pool_size: UPSTREAM_POOL_CONNECTIONS / threads.max(1),
         max_retries: MAX_RETRIES as usize + 1,
         ..ServerConf::default()
     }
@@ -235,6 +241,7 @@ struct Reloads {
     reloader: Reloader,
     live: Arc<Live>,
     metrics: Arc<Metrics>,
+    watch: Watch,
 }
 
 impl Reloads {
@@ -242,6 +249,7 @@ impl Reloads {
         let succeeded = self.reloader.reload(&self.live).await;
         self.metrics.reload_finished(succeeded);
         if succeeded {
+            self.watch.follow(&self.live.load());
             self.metrics.config_loaded(self.live.load().generation, Clock::wall().seconds());
         }
     }

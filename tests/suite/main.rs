@@ -12,6 +12,7 @@
 mod access_log;
 mod atomicity;
 mod auth;
+mod balance;
 mod body_429;
 mod body_streaming;
 mod cli;
@@ -53,5 +54,7 @@ mod tidy;
 mod tls;
 mod twins;
 mod units;
+mod upstream_tls;
+mod upstreams;
 mod websocket;
 mod window_math;
