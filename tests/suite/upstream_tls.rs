@@ -88,13 +88,13 @@ fn a_file_of_authorities_that_holds_none_is_a_mistake_in_the_configuration() {
     let files = setup.files();
     let checked = program::run(files.directory(), &["check", "-c", "sluicegate.toml"]);
     assert_eq!(checked.code, Some(1));
-    assert!(checked.output().contains("holds no certificate in"), "{}", checked.output());
+    assert!(checked.output().contains("holds no certificate"), "{}", checked.output());
     let broken = "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n";
     std::fs::write(files.path("keys.toml"), broken).expect("the directory is ours");
     let text = files.render(&setup).replace("keys_file = \"keys.toml\"", "");
     std::fs::write(files.path("sluicegate.toml"), text).expect("the directory is ours");
     let checked = program::run(files.directory(), &["check", "-c", "sluicegate.toml"]);
-    assert!(checked.output().contains("certificate 1 in"), "{}", checked.output());
+    assert!(checked.output().contains("holds a certificate that cannot be trusted"), "{}", checked.output());
 }
 
 #[test]
