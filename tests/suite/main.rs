@@ -19,6 +19,7 @@ mod clients;
 mod cluster;
 mod concurrency_leak;
 mod config_validation;
+mod conformance;
 mod cors;
 mod cost;
 mod docs;
