@@ -4,6 +4,7 @@
 //! store in memory. A new algorithm is covered by being listed in `ALGORITHMS`, a new store by being a [`Kind`].
 
 mod moves;
+mod queues;
 mod scene;
 mod scripts;
 mod stores;

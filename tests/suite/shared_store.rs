@@ -22,17 +22,6 @@ fn is_open(gateway: &Gateway) -> bool {
 }
 
 #[test]
-fn b31_two_gateways_on_one_redis_admit_exactly_the_quota_of_a_burst() {
-    for algorithm in AT_ONCE {
-        let redis = RedisServer::start();
-        let limit = format!("name = \"a\", rate = \"50/h\", algorithm = \"{algorithm}\"");
-        let gateways = [(); 2].map(|()| limited(&redis, &limit, "").start());
-        let statuses = burst(300, 16, |index| gateways[index % 2].get("/").status);
-        assert_eq!((count(&statuses, 200), count(&statuses, 429)), (50, 250), "{algorithm}");
-    }
-}
-
-#[test]
 fn b143_and_b93_the_first_hit_counts_once_and_remaining_never_falls_below_zero() {
     for algorithm in AT_ONCE {
         let redis = RedisServer::start();
