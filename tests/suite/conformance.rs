@@ -4,7 +4,9 @@
 //! store in memory. A new algorithm is covered by being listed in `ALGORITHMS`, a new store by being a [`Kind`].
 
 mod moves;
+mod outage;
 mod queues;
+mod resets;
 mod scene;
 mod scripts;
 mod stores;

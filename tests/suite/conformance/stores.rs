@@ -42,8 +42,7 @@ pub struct Opened {
 
 impl Opened {
     pub fn start(kind: Kind) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let runtime = runtime.expect("a runtime starts");
+        let runtime = runtime();
         let url = |server: &RedisServer| server.url();
         let (store, servers): (Arc<dyn Store>, Box<dyn Any>) = match kind {
             Kind::Memory => (Arc::new(MemoryStore::new(MAX_ENTRIES)), Box::new(())),
@@ -69,9 +68,22 @@ impl Opened {
         Self { kind, store, runtime, _servers: servers }
     }
 
+    /// A store before these servers, which stay the test's.
+    pub fn before(kind: Kind, servers: &[RedisServer]) -> Self {
+        let runtime = runtime();
+        let mode = if kind == Kind::Cluster { RedisMode::Cluster } else { RedisMode::Single };
+        let store = shared(&runtime, mode, servers.iter().map(RedisServer::url).collect());
+        Self { kind, store, runtime, _servers: Box::new(()) }
+    }
+
     pub fn is_stand_in(&self) -> bool {
         self.kind == Kind::StandIn
     }
+}
+
+fn runtime() -> Runtime {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    runtime.expect("a runtime starts")
 }
 
 /// The shared store with all that the gateway puts before it.
