@@ -6,8 +6,9 @@
 //! unanswerable, which wins over the others.
 //!
 //! **Several shards.** Charges of one request may lie in several slots of a Cluster. Each slot is asked in parallel and decides
-//! for itself; when one refuses, what the others took is given back. So nothing is ever over-admitted, and for the moment before
-//! the give-back another request may be refused that could have passed.
+//! for itself; when one refuses, what the others took is given back, and how they stand then is read for the answer. So nothing is
+//! ever over-admitted, and for the moment before the give-back another request may be refused that could have passed.
+//! A later correction goes where its charge was taken: to the store, or to what stood in for it.
 //!
 //! **The bound.** The local limiter is never cleared: what it admits in one outage counts in the next, as long as the
 //! algorithm remembers, so that however often the store flaps, outages admit at most one share a window. While the store
