@@ -25,6 +25,7 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Fixed {
     listen: Vec<std::net::SocketAddr>,
+    listen_tls: std::collections::BTreeSet<std::net::SocketAddr>,
     threads: usize,
     admin_listen: std::net::SocketAddr,
     store: crate::config::model::Store,
@@ -34,6 +35,7 @@ impl Fixed {
     fn of(config: &Config) -> Self {
         Self {
             listen: config.server.listen.clone(),
+            listen_tls: config.server.tls.iter().map(|listener| listener.listen).collect(),
             threads: config.server.threads,
             admin_listen: config.admin.listen,
             store: config.store.clone(),
@@ -44,6 +46,7 @@ impl Fixed {
     fn changed(&self, new: &Self) -> Vec<&'static str> {
         let changes = [
             ("server.listen", self.listen != new.listen),
+            ("`listen` of [[server.tls]]", self.listen_tls != new.listen_tls),
             ("server.threads", self.threads != new.threads),
             ("admin.listen", self.admin_listen != new.admin_listen),
             ("[store]", self.store != new.store),

@@ -1,7 +1,9 @@
 //! `[store.redis]`: the shared store.
 
+mod tls;
+
 use super::file::{self, MAX_TOKEN_BYTES};
-use super::model::{OnStoreError, Redis, RedisMode, Secret};
+use super::model::{OnStoreError, Place, Redis, RedisMode, RedisTls, Secret};
 use super::problem::{Complaint, Problem, quote};
 use super::server::{MAX_TIMEOUT, MIN_TIMEOUT};
 use super::tree::{Node, Reader, Table};
@@ -9,6 +11,9 @@ use crate::time::Millis;
 use ::redis::IntoConnectionInfo;
 
 const MAX_INSTANCES: i64 = 10_000;
+
+/// The scheme that asks for TLS.
+const TLS_SCHEME: &str = "rediss";
 
 /// The longest prefix: every key begins with it.
 const MAX_PREFIX_BYTES: usize = 64;
@@ -21,12 +26,12 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &mut Table<'_>) -> Redis {
     let mode = table.option(reader, "mode", |reader, node| reader.word(node, MODES)).unwrap_or(RedisMode::Single);
     let urls = match table.take("urls") {
         Some(node) => urls(reader, node, mode),
-        None => vec![Secret::new("redis://127.0.0.1:6379/0")],
+        None => Urls { list: vec![Secret::new("redis://127.0.0.1:6379/0")], tls: None, cleartext: None },
     };
     let master = table.option(reader, "master", Reader::text);
     let username = table.option(reader, "username", Reader::text).map(|name| name.value);
     let password = table.take("password_file").and_then(|node| password(reader, node));
-    tls(reader, table);
+    let (tls, data_tls) = tls_of(reader, table, mode, &urls);
     let prefix = table.option(reader, "prefix", |reader, node| reader.parsed(node, "a prefix of keys", prefix));
     let timeout = table.option(reader, "timeout", |reader, node| reader.span(node, MIN_TIMEOUT..=MAX_TIMEOUT));
     let on_error = table.option(reader, "on_error", |reader, node| reader.word(node, ON_ERROR));
@@ -37,10 +42,12 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &mut Table<'_>) -> Redis {
     }
     Redis {
         mode,
-        urls,
+        urls: urls.list,
         master: master.map_or_else(|| "mymaster".to_owned(), |master| master.value),
         username: username.filter(|name| !name.is_empty()),
         password,
+        data_tls,
+        tls,
         prefix: prefix.map_or_else(|| "sluicegate".to_owned(), |prefix| prefix.value),
         timeout: timeout.unwrap_or(Millis(50)),
         on_error: on_error.unwrap_or(OnStoreError::Local),
@@ -48,9 +55,16 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &mut Table<'_>) -> Redis {
     }
 }
 
+/// The URLs, and where the first of each kind stands.
+struct Urls {
+    list: Vec<Secret>,
+    tls: Option<Place>,
+    cleartext: Option<Place>,
+}
+
 /// A URL may hold a password, so no message quotes one.
-fn urls(reader: &mut Reader<'_>, node: Node<'_>, mode: RedisMode) -> Vec<Secret> {
-    let mut urls = Vec::new();
+fn urls(reader: &mut Reader<'_>, node: Node<'_>, mode: RedisMode) -> Urls {
+    let mut urls = Urls { list: Vec::new(), tls: None, cleartext: None };
     if node.is_text() {
         reader.sources.mask(node.at);
         let hint = "such as urls = [\"redis://127.0.0.1:6379/0\"]";
@@ -59,21 +73,66 @@ fn urls(reader: &mut Reader<'_>, node: Node<'_>, mode: RedisMode) -> Vec<Secret>
     }
     for element in reader.list(node).unwrap_or_default() {
         let Some(url) = reader.secret(element, "a list of strings") else { continue };
-        match url.value.split_once("://").map(|(scheme, _)| scheme) {
-            Some("redis") if mode == RedisMode::Single && !urls.is_empty() => {
-                let problem = Problem::error(element.at, "`urls`: the mode \"single\" has one server");
-                reader.problem(problem.hint("remove the others; behind sentinels, write mode = \"sentinel\""));
+        if mode == RedisMode::Single && !urls.list.is_empty() {
+            let problem = Problem::error(element.at, "`urls`: the mode \"single\" has one server");
+            reader.problem(problem.hint("remove the others; behind sentinels, write mode = \"sentinel\""));
+            continue;
+        }
+        match url_scheme(&url.value) {
+            Ok(scheme) => {
+                let first = if scheme == TLS_SCHEME { &mut urls.tls } else { &mut urls.cleartext };
+                first.get_or_insert(element.at);
+                urls.list.push(Secret::new(url.value));
             }
-            // The client's own reading: what it cannot use is told here and not when the gateway starts.
-            Some("redis") if url.value.as_str().into_connection_info().is_ok() => urls.push(Secret::new(url.value)),
-            Some("rediss") => reader.unavailable(element.at, "TLS towards Redis, rediss://,"),
-            _ => {
-                let problem = Problem::error(element.at, "`urls`: expected a URL such as \"redis://127.0.0.1:6379/0\"");
-                reader.problem(problem.hint("it begins with redis://, or with rediss:// for TLS"));
-            }
+            Err(complaint) => reader.problem(complaint.of(element.key, element.at)),
         }
     }
-    reader.filled(urls, node, "name at least one \"redis://host:port\"").unwrap_or_default()
+    urls.list = reader.filled(urls.list, node, "name at least one \"redis://host:port\"").unwrap_or_default();
+    urls
+}
+
+/// The scheme of a URL that the client can use: what it cannot is told here and not when the gateway starts.
+fn url_scheme(url: &str) -> Result<&str, Complaint> {
+    let unknown = || {
+        let complaint = Complaint::new("expected a URL such as \"redis://127.0.0.1:6379/0\"");
+        complaint.hint("it begins with redis://, or with rediss:// for TLS")
+    };
+    let (scheme, rest) = url.split_once("://").ok_or_else(unknown)?;
+    if scheme == TLS_SCHEME && rest.contains('#') {
+        let complaint = Complaint::new("a URL ends before a `#`");
+        return Err(complaint.hint("servers that need not prove who they are: tls = { verify = false }"));
+    }
+    // The client's own reading, which is the same for both.
+    let cleartext = format!("redis://{rest}");
+    let usable = ["redis", TLS_SCHEME].contains(&scheme) && cleartext.as_str().into_connection_info().is_ok();
+    if usable { Ok(scheme) } else { Err(unknown()) }
+}
+
+/// How TLS is spoken, and whether with the data servers: their URLs say so; behind sentinels, whose URLs are the
+/// sentinels', that `tls` is written.
+fn tls_of(reader: &mut Reader<'_>, table: &mut Table<'_>, mode: RedisMode, urls: &Urls) -> (RedisTls, bool) {
+    let node = table.take("tls");
+    let written = match node.and_then(|node| reader.table(node, tls::read)) {
+        Some(written) => written,
+        None => reader.absent_table(table.at, tls::read),
+    };
+    let data_tls = if mode == RedisMode::Sentinel { node.is_some() } else { urls.tls.is_some() };
+    if let (false, None, Some(said)) = (data_tls, urls.tls, written.said) {
+        let problem = Problem::error(said, "`tls` has no effect: no URL asks for TLS");
+        reader.problem(problem.hint("write rediss:// instead of redis://"));
+    }
+    match (mode, urls.tls, urls.cleartext) {
+        (RedisMode::Cluster, Some(_), Some(cleartext)) => {
+            let problem = Problem::error(cleartext, "`urls`: the servers of a Cluster all speak TLS, or none does");
+            reader.problem(problem.hint("write rediss:// in each URL"));
+        }
+        (RedisMode::Sentinel, Some(place), _) if !data_tls => {
+            let problem = Problem::warning(place, "the sentinels are asked over TLS, but their master is not");
+            reader.problem(problem.hint("for TLS to the data servers write tls = {}, or what it needs"));
+        }
+        _ => {}
+    }
+    (written.tls, data_tls)
 }
 
 fn password(reader: &mut Reader<'_>, node: Node<'_>) -> Option<Secret> {
@@ -96,22 +155,4 @@ fn prefix(text: &str) -> Result<String, Complaint> {
         return Ok(text.to_owned());
     }
     Err(Complaint::new(format!("expected 1 to {MAX_PREFIX_BYTES} letters, digits and `-_.:`, not {}", quote(text))))
-}
-
-/// The defaults may be written out; anything else asks for TLS.
-fn tls(reader: &mut Reader<'_>, table: &mut Table<'_>) {
-    table.section(reader, "tls", |reader, table| {
-        for key in ["ca_file", "certificate", "key"] {
-            if let Some(node) = table.take(key)
-                && reader.text(node).is_some_and(|text| !text.value.is_empty())
-            {
-                reader.unavailable(node.at, "TLS towards Redis, `tls`,");
-            }
-        }
-        if let Some(node) = table.take("verify")
-            && reader.boolean(node) == Some(false)
-        {
-            reader.unavailable(node.at, "TLS towards Redis, `tls`,");
-        }
-    });
 }

@@ -25,6 +25,8 @@ pub struct Context {
     /// The authority that the client asked for, as it goes upstream.
     pub host: Option<HeaderValue>,
     pub peer: Option<IpAddr>,
+    /// Whether the client came by TLS.
+    pub is_tls: bool,
     pub client: Option<IpAddr>,
     pub trusted_peer: bool,
     pub route: Option<usize>,
@@ -57,6 +59,7 @@ impl Context {
             query: None,
             host: None,
             peer: None,
+            is_tls: false,
             client: None,
             trusted_peer: false,
             route: None,

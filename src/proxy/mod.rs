@@ -23,6 +23,7 @@ mod refusal;
 mod request_id;
 pub mod snapshot;
 mod template;
+mod tunnel;
 pub mod upstream;
 
 use crate::config::model::Server;
@@ -30,6 +31,7 @@ use crate::limiter::assess::{self, Inputs};
 use crate::limiter::rejection::Rejection;
 use crate::limiter::{Receipt, decide};
 use crate::metrics::Metrics;
+use crate::request::head::Fault;
 use crate::store::Store;
 use crate::time::{Clock, Stopwatch};
 use access_log::AccessLog;
@@ -91,11 +93,19 @@ impl Gate {
             authority: authority_of(header),
             headers: &header.headers,
         };
-        let address = assess::address(policy, &inputs);
+        let fault = connection::fault();
+        let address = match fault {
+            None => assess::address(policy, &inputs),
+            Some(Fault::Invalid(reason)) => Err(reason),
+            Some(Fault::TooLarge) => Err(""),
+        };
         let mut assessment = assess::assess(policy, &inputs, &address, context.now);
         context.learn(&assessment, &address);
         if let Some(reason) = assessment.auth_failure {
             self.metrics.auth_failed(reason);
+        }
+        if fault == Some(Fault::TooLarge) {
+            assessment.rename(Rejection::HeadersTooLarge);
         }
         if let Some(rejection) = over_size(header, &snapshot.server) {
             assessment.reject(rejection);
@@ -144,6 +154,7 @@ impl Gate {
         let snapshot = context.snapshot.clone();
         let peer = peer_address(session);
         context.peer = Some(peer.to_canonical());
+        context.is_tls = session.digest().is_some_and(|digest| digest.ssl_digest.is_some());
         match self.judge(session.req_header(), peer, &snapshot, context).await {
             Err(rejection) => Step::Answer(rejection),
             Ok(None) => Step::Forward,
@@ -161,7 +172,6 @@ impl ProxyHttp for Gate {
     }
 
     async fn early_request_filter(&self, session: &mut Session, context: &mut Context) -> Result<()> {
-        connection::request_began();
         let server = &context.snapshot.server;
         let body_timeout = server.body_timeout.to_duration();
         session.set_read_timeout(Some(body_timeout));
@@ -191,12 +201,15 @@ impl ProxyHttp for Gate {
         }
     }
 
-    async fn upstream_peer(&self, _session: &mut Session, context: &mut Context) -> Result<Box<HttpPeer>> {
+    async fn upstream_peer(&self, session: &mut Session, context: &mut Context) -> Result<Box<HttpPeer>> {
         let timeout = context.route.and_then(|route| context.snapshot.policy.routes[route].timeout);
         let chosen = context.upstream().and_then(|upstream| upstream.peer(timeout));
-        let Some((peer, server)) = chosen else {
+        let Some((mut peer, server)) = chosen else {
             return Err(Error::explain(ErrorType::ConnectNoRoute, "the upstream has no server").into_up());
         };
+        if session.is_upgrade_req() {
+            tunnel::prepare(&mut peer);
+        }
         context.tries += 1;
         // A retry sends the body from its beginning.
         context.body_bytes = 0;
@@ -266,6 +279,9 @@ impl ProxyHttp for Gate {
         if switches && !session.is_upgrade_req() {
             return Err(Error::explain(ErrorType::InvalidHTTPHeader, "nobody asked to switch protocols").into_up());
         }
+        if switches {
+            connection::becomes_tunnel();
+        }
         if response.status.is_informational() && !switches {
             return Ok(());
         }
@@ -311,7 +327,6 @@ impl ProxyHttp for Gate {
     }
 
     async fn logging(&self, session: &mut Session, _error: Option<&Error>, context: &mut Context) {
-        connection::request_ended();
         self.observe_request(session, context);
     }
 
@@ -345,6 +360,9 @@ fn rejection_for(error: &Error, context: &Context) -> Option<Rejection> {
             _ => Rejection::BadGateway,
         }),
         ErrorSource::Downstream => match error.etype() {
+            ErrorType::ReadError if connection::fault().is_some() => {
+                Some(Rejection::BadRequest("The request is not valid HTTP."))
+            }
             ErrorType::WriteError | ErrorType::ReadError | ErrorType::ConnectionClosed => None,
             ErrorType::ReadTimedout | ErrorType::WriteTimedout => None,
             _ => Some(Rejection::BadRequest("The request is not valid HTTP.")),

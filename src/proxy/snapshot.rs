@@ -2,6 +2,7 @@
 //!
 //! It is swapped whole ([`Live`]); a request takes it once, so that it never sees half a reload.
 
+use super::connection::Certificates;
 use super::headers::Style;
 use super::page::ResponsePage;
 use super::upstream::Upstream;
@@ -11,7 +12,8 @@ use crate::metrics::{CheckCounters, LimitCounters, Metrics, UNMATCHED};
 use crate::policy::{self, Policy};
 use arc_swap::ArcSwap;
 use http::HeaderValue;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::sync::OnceLock;
 
 /// The snapshot in force.
@@ -23,6 +25,8 @@ pub struct Snapshot {
     pub generation: u64,
     pub policy: Policy,
     pub server: Server,
+    /// What is shown to clients of each TLS listener.
+    pub certificates: BTreeMap<SocketAddr, Certificates>,
     /// What the admin port asks for.
     pub admin_token: Option<Secret>,
     pub style: Style,
@@ -50,6 +54,7 @@ impl Snapshot {
             tier_headers: policy.tiers.iter().map(|tier| tier_header(&tier.name)).collect(),
             policy,
             server: config.server.clone(),
+            certificates: Certificates::by_listener(&config.server.tls),
             admin_token: config.admin.token.clone(),
             style: Style::new(&config.headers),
             upstreams,

@@ -155,8 +155,6 @@ fn default_names_are_derived_and_clashes_ask_for_names() {
 
 #[test]
 fn what_is_not_available_is_refused_instead_of_ignored() {
-    let tls = "[store]\nbackend = \"redis\"\n[store.redis]\nurls = [\"rediss://127.0.0.1:6379/0\"]\n";
-    assert_refused(tls, &["rediss://", "not available yet"]);
     let concurrency = "[[routes]]\nmatch = \"*\"\nlimits = [{ algorithm = \"concurrency\", max = 5 }]\n";
     assert_refused(concurrency, &["concurrency"]);
     assert_refused(
@@ -164,8 +162,6 @@ fn what_is_not_available_is_refused_instead_of_ignored() {
         &["cost"],
     );
     assert_setup_refused(&Setup::default().stub("health = { path = \"/healthz\" }"), &["health"]);
-    assert_setup_refused(&Setup::default().server("max_connections_per_ip = 5"), &["max_connections_per_ip"]);
-    assert_refused("[[server.tls]]\nlisten = \"127.0.0.1:1\"\ncertificate = \"c.pem\"\nkey = \"k.pem\"\n", &["tls"]);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use super::{OnStoreError, Secret};
 use crate::time::Millis;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::sync::Arc;
 
 /// `[store]`: where counters live.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,10 +32,31 @@ pub struct Redis {
     /// Of the data servers, where the URLs do not say it.
     pub username: Option<String>,
     pub password: Option<Secret>,
+    /// Whether the data servers speak TLS; sentinels do where their URL says so.
+    pub data_tls: bool,
+    pub tls: RedisTls,
     pub prefix: String,
     /// For one decision.
     pub timeout: Millis,
     pub on_error: OnStoreError,
     /// Gateways that share the store; 1 or more.
     pub instances: u32,
+}
+
+/// How TLS is spoken with every server that speaks it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedisTls {
+    /// Trusted instead of the authorities of the system; none: those.
+    pub authorities: Vec<CertificateDer<'static>>,
+    /// What the gateway shows of itself.
+    pub identity: Option<Identity>,
+    /// Whether a server has to prove who it is.
+    pub verify: bool,
+}
+
+/// A certificate with those that lead to its authority, and its key. No key is shown by `Debug`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub chain: Vec<CertificateDer<'static>>,
+    pub key: Arc<PrivateKeyDer<'static>>,
 }

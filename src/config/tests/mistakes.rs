@@ -462,18 +462,6 @@ fn mistakes_of_responses() {
 #[test]
 fn what_is_not_available_yet_is_refused_by_name() {
     check(&[
-        ("[[server.tls]]\nlisten = \"0.0.0.0:8443\"", "1:1", "[[server.tls]], is not available yet", "remove it"),
-        ("[server]\nmax_connections_per_ip = 5", "2:26", "not available yet", "remove it"),
-        ("[store.redis]\nurls = [\"rediss://a:6379/0\"]", "2:9", "TLS towards Redis, rediss://, is not", "remove it"),
-        (
-            "[store.redis]\ntls = { ca_file = \"a\" }",
-            "2:19",
-            "TLS towards Redis, `tls`, is not available yet",
-            "remove it",
-        ),
-        ("[store.redis.tls]\ncertificate = \"a\"", "2:15", "TLS towards Redis, `tls`, is not", "remove it"),
-        ("[store.redis.tls]\nkey = \"a\"", "2:7", "TLS towards Redis, `tls`, is not available yet", "remove it"),
-        ("[store.redis.tls]\nverify = false", "2:10", "TLS towards Redis, `tls`, is not available yet", "remove it"),
         ("[store.memory]\nsnapshot = \"a\"", "2:12", "not available yet", "remove it"),
         ("[upstreams.b]\nservers = [\"a:1\"]\nhealth = {}", "3:1", "not available yet", "remove it"),
         ("[upstreams.b]\nservers = [\"a:1\"]\ntls = {}", "3:1", "not available yet", "remove it"),

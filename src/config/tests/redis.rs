@@ -20,6 +20,89 @@ fn a_store_of_which_only_the_backend_is_said_has_the_defaults() {
     assert_eq!((redis.master.as_str(), redis.prefix.as_str()), ("mymaster", "sluicegate"));
     assert!(redis.username.is_none() && redis.password.is_none());
     assert_eq!((redis.timeout, redis.on_error, redis.instances), (Millis(50), OnStoreError::Local, 1));
+    assert!(!redis.data_tls && redis.tls.verify && redis.tls.authorities.is_empty() && redis.tls.identity.is_none());
+}
+
+#[test]
+fn urls_say_which_servers_speak_tls_and_behind_sentinels_the_table_does() {
+    assert!(redis("urls = [\"rediss://a\"]").data_tls);
+    assert!(!redis("tls = { ca_file = \"\", verify = true }").data_tls, "the defaults may be written out");
+    assert!(redis("mode = \"cluster\"\nurls = [\"rediss://a\", \"rediss://b\"]").data_tls);
+    let sentinel = |more: &str| redis(&format!("mode = \"sentinel\"\n{more}"));
+    assert!(sentinel("urls = [\"redis://a\"]\ntls = {}").data_tls);
+    assert!(!sentinel("urls = [\"redis://a\", \"redis://b\"]").data_tls);
+    let unverified = sentinel("urls = [\"rediss://a\", \"redis://b\"]\ntls = { verify = false }");
+    assert!(unverified.data_tls && !unverified.tls.verify);
+    let text = "[store.redis]\nmode = \"sentinel\"\nurls = [\"rediss://a\"]";
+    let loaded = from_text(&format!("{text}\n{REST}"));
+    let problem = &loaded.problems[0];
+    assert_eq!((problem.severity, loaded.problems.len()), (Severity::Warning, 1));
+    assert!(problem.message.contains("their master is not") && loaded.config.is_some());
+}
+
+/// A certificate and its key as PEM.
+fn signed() -> (String, String) {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(vec!["redis.test".to_owned()]).unwrap();
+    (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
+}
+
+/// What the one problem of these lines of `tls` says, with files beside them; an empty text when there is none.
+fn told(files: &[(&str, &str)], tls: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        fs::write(directory.path().join(name), text).unwrap();
+    }
+    let main = directory.path().join("main.toml");
+    let text =
+        format!("[store]\nbackend = \"redis\"\n[store.redis]\nurls = [\"rediss://a\"]\ntls = {{ {tls} }}\n{REST}");
+    fs::write(&main, text).unwrap();
+    let loaded = load(&main, &no_environment);
+    assert!(loaded.problems.len() <= 1, "{:?}", complaints(&loaded));
+    let shown = loaded.problems.first().map(|problem| loaded.sources.render(problem)).unwrap_or_default();
+    assert!(!shown.contains("PRIVATE") || shown.contains("-----BEGIN PRIVATE KEY-----,"), "{shown}");
+    shown
+}
+
+#[test]
+fn files_of_tls_are_read_with_the_configuration_and_a_bad_one_is_told_where_it_is_named() {
+    let ((certificate, key), (_, other)) = (signed(), signed());
+    let files = [("a.pem", certificate.as_str()), ("a.key", &key), ("b.key", &other), ("text", "no PEM")];
+    assert_eq!(told(&files, "ca_file = \"a.pem\", certificate = \"a.pem\", key = \"a.key\""), "");
+    assert_eq!(told(&files, "verify = false"), "");
+    let broken = certificate.replace("-----END", "*\n-----END");
+    let files = [&files[..], &[("broken.pem", broken.as_str())]].concat();
+    for (tls, place, said) in [
+        ("ca_file = \"none.pem\"", ":5:19", "cannot read"),
+        ("ca_file = \"text\"", ":5:19", "text holds no certificate"),
+        ("ca_file = \"a.key\"", ":5:19", "a.key holds no certificate"),
+        ("ca_file = \"broken.pem\"", ":5:19", "broken.pem is no valid PEM"),
+        ("ca_file = \".\"", ":5:19", "cannot read"),
+        ("certificate = \"a.pem\"", ":5:23", "`certificate` without `key`"),
+        ("key = \"a.key\"", ":5:15", "`key` without `certificate`"),
+        ("certificate = \"text\", key = \"a.key\"", ":5:23", "text holds no certificate"),
+        ("certificate = \"a.pem\", key = \"a.pem\"", ":5:38", "a.pem holds no private key"),
+        ("certificate = \"a.pem\", key = \"b.key\"", ":5:38", "the key does not fit the certificate"),
+        ("ca_file = \"a.pem\", verify = false", ":5:19", "no effect with verify = false"),
+    ] {
+        let shown = told(&files, tls);
+        assert!(shown.contains(place) && shown.contains(said), "{tls}\n{shown}");
+    }
+}
+
+#[test]
+fn tls_that_would_have_no_effect_or_only_some_is_refused() {
+    check(&[
+        ("[store.redis.tls]\nverify = false", "2:10", "`tls` has no effect: no URL asks for TLS", "rediss://"),
+        ("[store.redis]\nurls = [\"rediss://a/#insecure\"]", "2:9", "a URL ends before a `#`", "verify = false"),
+        ("[store.redis]\nurls = [\"rediss://a/zero\"]", "2:9", "`urls`: expected a URL such as", "redis://"),
+        (
+            "[store.redis]\nmode = \"cluster\"\nurls = [\"rediss://a\", \"redis://b\"]",
+            "3:23",
+            "all speak TLS, or none does",
+            "rediss://",
+        ),
+    ]);
 }
 
 #[test]
@@ -112,7 +195,8 @@ fn b135_no_password_is_in_any_message() {
     for text in [
         "[store.redis]\nurls = \"redis://:s3cret@a\"",
         "[store.redis]\nurls = [\"redis://:s3cret@a:b\"]",
-        "[store.redis]\nurls = [\"rediss://:s3cret@a\"]",
+        "[store.redis]\nurls = [\"rediss://:s3cret@a/#insecure\"]",
+        "[store.redis]\nmode = \"cluster\"\nurls = [\"rediss://:s3cret@a\", \"redis://:s3cret@a\"]",
         "[store.redis]\nurls = [\":s3cret@a\"]",
         "[store.redis]\nurls = [\"redis://:s3cret$@a\"]",
         "[store.redis]\nurls = [\"redis://:${s3cret }@a\"]",

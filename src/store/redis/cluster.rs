@@ -5,7 +5,7 @@
 //! that a dead one costs only the counters of its slots.
 
 use super::address::Target;
-use super::link::brief;
+use super::connection::{Server, brief};
 use super::node::{CallError, Node};
 use super::script::Script;
 use super::slot::{self, SLOTS};
@@ -13,7 +13,7 @@ use crate::store::StoreError;
 use crate::store::breaker::Breaker;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use redis::{Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, ServerErrorKind, Value};
+use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ const MAX_NODES: usize = 1000;
 
 /// A Cluster's masters.
 pub struct Cluster {
-    seeds: Vec<ConnectionInfo>,
+    seeds: Vec<Server>,
     timeout: Duration,
     map: ArcSwap<Map>,
     /// By address; also those that a redirection named before the map did.
@@ -105,7 +105,7 @@ struct Range {
 
 impl Cluster {
     /// A cluster whose map is kept by a task of its own.
-    pub fn start(seeds: Vec<ConnectionInfo>, timeout: Duration) -> Arc<Self> {
+    pub fn start(seeds: Vec<Server>, timeout: Duration) -> Arc<Self> {
         let cluster = Arc::new(Self {
             seeds,
             timeout,
@@ -223,16 +223,16 @@ impl Cluster {
         known.node.clone()
     }
 
-    /// A server of this cluster by its address, with the credentials of the seeds.
-    fn server(&self, address: &str) -> ConnectionInfo {
+    /// A server of this cluster by its address, spoken to as the seeds are.
+    fn server(&self, address: &str) -> Server {
         let seed = &self.seeds[0];
         let (host, port) = address.rsplit_once(':').unwrap_or((address, "6379"));
-        let host = match (host.trim_start_matches('[').trim_end_matches(']'), seed.addr()) {
+        let host = match host.trim_start_matches('[').trim_end_matches(']') {
             // A node that does not know its own name means the one that was asked.
-            ("", ConnectionAddr::Tcp(seed_host, _)) => seed_host.clone(),
-            (host, _) => host.to_owned(),
+            "" => seed.host(),
+            host => host,
         };
-        seed.clone().set_addr(ConnectionAddr::Tcp(host, port.parse().unwrap_or(6379)))
+        seed.at(host, port.parse().unwrap_or(6379))
     }
 
     async fn keep_map(self: Arc<Self>) {
@@ -286,22 +286,21 @@ impl Cluster {
     }
 }
 
-async fn ask(server: &ConnectionInfo) -> Result<Vec<Range>, RedisError> {
-    let mut connection = Client::open(server.clone())?.get_multiplexed_async_connection().await?;
-    let value: Value = redis::cmd("CLUSTER").arg("SLOTS").query_async(&mut connection).await?;
+async fn ask(server: &Server) -> Result<Vec<Range>, RedisError> {
+    let connection = server.connect(REFRESH_TIMEOUT, REFRESH_TIMEOUT).await?;
+    let value: Value = redis::cmd("CLUSTER").arg("SLOTS").query_async(&mut connection.channel()).await?;
     let Value::Array(entries) = value else { return Ok(Vec::new()) };
     Ok(entries.iter().filter_map(|entry| range(entry, server)).collect())
 }
 
 /// One entry of `CLUSTER SLOTS`: first slot, last slot, master (host, port, …), replicas.
-fn range(entry: &Value, asked: &ConnectionInfo) -> Option<Range> {
+fn range(entry: &Value, asked: &Server) -> Option<Range> {
     let Value::Array(fields) = entry else { return None };
     let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = fields.as_slice() else { return None };
     let [host, Value::Int(port), ..] = master.as_slice() else { return None };
-    let host = match (host, asked.addr()) {
-        (Value::BulkString(host), _) if !host.is_empty() => String::from_utf8_lossy(host).into_owned(),
-        (_, ConnectionAddr::Tcp(host, _)) => host.clone(),
-        _ => return None,
+    let host = match host {
+        Value::BulkString(host) if !host.is_empty() => String::from_utf8_lossy(host).into_owned(),
+        _ => asked.host().to_owned(),
     };
     Some(Range {
         first: u16::try_from(*first).ok()?,

@@ -6,9 +6,9 @@
 //! at a server that was just named, by a redirection or by a new map of a Cluster, it waits.
 
 use super::address::Target;
+use super::connection::{Connection, Server, brief};
 use arc_swap::ArcSwapOption;
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ConnectionAddr, RedisError};
+use redis::RedisError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,12 +24,9 @@ const SHORTEST_CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// How often a connection that works is checked to lead to the right server still.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Commands that wait to be written before a request has to wait for room.
-const PIPELINE_COMMANDS: usize = 1024;
-
 /// Keeps a connection.
 pub struct Link {
-    current: ArcSwapOption<MultiplexedConnection>,
+    current: ArcSwapOption<Connection>,
     broken: Notify,
     closed: AtomicBool,
     /// Whether the first attempt to connect has ended.
@@ -52,12 +49,12 @@ impl Link {
     }
 
     /// The connection, if there is one.
-    pub fn connection(&self) -> Option<Arc<MultiplexedConnection>> {
+    pub fn connection(&self) -> Option<Arc<Connection>> {
         self.current.load_full()
     }
 
     /// The connection, once the first attempt at it has ended. The caller has a deadline.
-    pub async fn first_connection(&self) -> Option<Arc<MultiplexedConnection>> {
+    pub async fn first_connection(&self) -> Option<Arc<Connection>> {
         // The sender is here, so waiting ends with the attempt.
         let mut tried = self.tried.subscribe();
         if tried.wait_for(|tried| *tried).await.is_err() {
@@ -68,7 +65,7 @@ impl Link {
 
     /// A connection turned out to be broken, or to lead to a server that is not the master any more. The one that took
     /// its place in the meantime is kept.
-    pub fn drop_connection(&self, broken: &Arc<MultiplexedConnection>) {
+    pub fn drop_connection(&self, broken: &Arc<Connection>) {
         let current = self.current.load_full();
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, broken)) {
             self.current.compare_and_swap(&current, None);
@@ -95,9 +92,9 @@ impl Link {
             let (mut pause, mut connected) = (FIRST_PAUSE, None);
             while !self.closed.load(Ordering::Acquire) {
                 let attempt = self.connect().await;
-                if let Ok((connection, address)) = &attempt {
-                    self.current.store(Some(Arc::new(connection.clone())));
-                    connected = Some(address.clone());
+                if let Ok((connection, server)) = &attempt {
+                    self.current.store(Some(connection.clone()));
+                    connected = Some(server.clone());
                 }
                 self.tried.send_replace(true);
                 match attempt {
@@ -120,8 +117,8 @@ impl Link {
             while !self.closed.load(Ordering::Acquire) && self.current.load().is_some() {
                 let quiet = tokio::time::timeout(FOLLOW_INTERVAL, self.broken.notified()).await.is_err();
                 if quiet
-                    && let Some(address) = &connected
-                    && self.target.has_moved(address, self.connect_timeout).await
+                    && let Some(server) = &connected
+                    && self.target.has_moved(server, self.connect_timeout).await
                 {
                     tracing::info!(server = %self.target, "the sentinels name another server");
                     self.current.store(None);
@@ -130,22 +127,10 @@ impl Link {
         }
     }
 
-    async fn connect(&self) -> Result<(MultiplexedConnection, ConnectionAddr), RedisError> {
-        let client = self.target.client(self.connect_timeout).await?;
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.connect_timeout))
-            // Each call has its own deadline, which is shorter; this one only frees what a dead server holds.
-            .set_response_timeout(Some(self.connect_timeout * 4))
-            .set_pipeline_buffer_size(PIPELINE_COMMANDS);
-        let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
-        Ok((connection, client.get_connection_info().addr().clone()))
-    }
-}
-
-/// An error's kind and code, without the details: those may quote what was sent, passwords included.
-pub fn brief(error: &RedisError) -> String {
-    match error.code() {
-        Some(code) => format!("{} ({code})", error.category()),
-        None => error.category().to_owned(),
+    async fn connect(&self) -> Result<(Arc<Connection>, Server), RedisError> {
+        let server = self.target.server(self.connect_timeout).await?;
+        let connection = server.connect(self.connect_timeout, self.connect_timeout * 4).await?;
+        connection.greet(self.connect_timeout).await?;
+        Ok((Arc::new(connection), server))
     }
 }

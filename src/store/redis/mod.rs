@@ -7,22 +7,25 @@
 
 mod address;
 mod cluster;
+mod connection;
 mod key;
 mod link;
 mod node;
 pub mod script;
 mod slot;
+mod tls;
 
 use super::StoreError;
 use super::breaker::Breaker;
 use super::shared::{Call, Shard, Shared};
 use crate::charge::{Charge, Correction, Meter, Outcome, Part};
-use crate::config::model::{Redis, RedisMode};
+use crate::config::model::{Redis, RedisMode, Secret};
 use crate::time::Timestamp;
 use address::Target;
 use cluster::Cluster;
+use connection::Server;
 use node::Node;
-use redis::{ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
+use redis::RedisConnectionInfo;
 use script::{Place, Purpose, Script, Shape};
 use std::future::Future;
 use std::pin::Pin;
@@ -58,7 +61,7 @@ struct Layout {
 
 impl RedisStore {
     /// A store for that configuration. It connects in the background, so a Redis that is absent does not keep the gateway from
-    /// starting. An error is a URL that cannot be read; it quotes none.
+    /// starting. An error is a URL that cannot be read, or TLS that cannot be set up; it quotes no secret.
     pub fn open(settings: &Redis) -> Result<Arc<Self>, String> {
         Self::open_by_clock(settings, false)
     }
@@ -69,23 +72,30 @@ impl RedisStore {
     }
 
     fn open_by_clock(settings: &Redis, at_given_time: bool) -> Result<Arc<Self>, String> {
-        let urls: Vec<ConnectionInfo> =
-            settings.urls.iter().map(|url| parse(url.reveal())).collect::<Result<_, _>>()?;
-        let timeout = settings.timeout.to_duration();
-        let with_credentials = |server: &ConnectionInfo| {
-            let own = server.redis_settings();
-            server.clone().set_redis_settings(credentials(own.clone(), settings))
+        let wants_tls = settings.data_tls || settings.urls.iter().any(|url| url.reveal().starts_with("rediss:"));
+        let tls = wants_tls.then(|| tls::connector(&settings.tls)).transpose()?;
+        let read = |url: &Secret| {
+            Server::of_url(url.reveal(), tls.as_ref())
+                .ok_or_else(|| "[store.redis].urls holds a URL that cannot be read".to_owned())
         };
-        let first = urls.first().ok_or("no URL is configured")?;
+        let urls: Vec<Server> = settings.urls.iter().map(read).collect::<Result<_, _>>()?;
+        let timeout = settings.timeout.to_duration();
+        let with_credentials = |server: Server| server.with_login(|login| credentials(login, settings));
         let servers = match settings.mode {
-            RedisMode::Single => Servers::One(Node::start(Target::Single(with_credentials(first)), timeout)),
+            RedisMode::Single => {
+                let first = urls.into_iter().next().ok_or("no URL is configured")?;
+                Servers::One(Node::start(Target::Single(with_credentials(first)), timeout))
+            }
             RedisMode::Sentinel => {
-                let data = credentials(RedisConnectionInfo::default(), settings);
-                let target = Target::Sentinel { sentinels: urls.clone(), master: settings.master.clone(), data };
+                let data = with_credentials(Server::nowhere(
+                    RedisConnectionInfo::default(),
+                    tls.filter(|_| settings.data_tls),
+                ));
+                let target = Target::Sentinel { sentinels: urls, master: settings.master.clone(), data };
                 Servers::One(Node::start(target, timeout))
             }
             RedisMode::Cluster => {
-                Servers::Cluster(Cluster::start(urls.iter().map(with_credentials).collect(), timeout))
+                Servers::Cluster(Cluster::start(urls.into_iter().map(with_credentials).collect(), timeout))
             }
         };
         let told_replaced = AtomicBool::new(false);
@@ -172,11 +182,6 @@ fn credentials(mut own: RedisConnectionInfo, settings: &Redis) -> RedisConnectio
         own = own.set_password(password.reveal());
     }
     own
-}
-
-fn parse(url: &str) -> Result<ConnectionInfo, String> {
-    // The library's error may quote the URL, and with it a password.
-    url.into_connection_info().map_err(|_| "[store.redis].urls holds a URL that cannot be read".to_owned())
 }
 
 impl Shared for RedisStore {

@@ -1,7 +1,8 @@
 //! One server: its connection, its breaker, and a script run on it.
 
 use super::address::Target;
-use super::link::{Link, brief};
+use super::connection::brief;
+use super::link::Link;
 use super::script::Script;
 use crate::store::StoreError;
 use crate::store::breaker::Breaker;
@@ -77,7 +78,7 @@ impl Node {
             Some(connection) => connection,
             None => self.link.first_connection().await.ok_or(CallError::NotConnected)?,
         };
-        let mut channel = (*connection).clone();
+        let mut channel = connection.channel();
         let answer = if asking {
             let mut pipeline = redis::pipe();
             pipeline.cmd("ASKING").ignore().add_command(command);
@@ -100,7 +101,7 @@ impl Node {
             return false;
         }
         let Some(connection) = self.link.connection() else { return false };
-        let mut channel = (*connection).clone();
+        let mut channel = connection.channel();
         let mut command = redis::cmd("SET");
         command.arg(key).arg(1).arg("PX").arg(PROBE_LIFE_MS);
         let written = tokio::time::timeout(self.link.patience(), command.query_async::<Value>(&mut channel)).await;

@@ -1,7 +1,7 @@
 //! Forgetting single counters in Redis, where several share a key: what stays, what is no counter, what is on its way.
 
 use super::scene::{Limit, Per, Scene, one};
-use super::stores::{Kind, Opened};
+use super::stores::{Kind, Opened, single};
 use crate::support::redis::{Answer, RedisCluster, RedisServer};
 use sluicegate::algorithm::{FixedWindow, SlidingLog, UNIT};
 
@@ -28,31 +28,30 @@ fn left(scene: &mut Scene<'_>, limits: &[Limit; 4], expected: [i64; 4]) {
 #[test]
 fn a_key_lives_as_long_as_what_a_reset_leaves_in_it_and_goes_with_the_last() {
     let server = RedisServer::start();
-    let servers = [server];
-    let store = Opened::before(Kind::Single, &servers);
+    let store = Opened::before(Kind::Single, &single(server.port));
     let mut scene = Scene::new(&*store.store, &store.runtime, false, "reset", &FixedWindow);
     let limits = limits(&scene);
     charge(&mut scene, &limits);
-    assert_eq!(servers[0].keys().len(), 3);
+    assert_eq!(server.keys().len(), 3);
     scene.forget(&[&limits[0], &limits[3]], &[true, true]);
-    assert_eq!(servers[0].keys().len(), 2);
-    for key in servers[0].keys() {
-        assert!(servers[0].connect().text(&["PTTL", &key]).number() > 0, "{key} never ends");
+    assert_eq!(server.keys().len(), 2);
+    for key in server.keys() {
+        assert!(server.connect().text(&["PTTL", &key]).number() > 0, "{key} never ends");
     }
     scene.forget(&[&limits[1], &limits[2]], &[true, true]);
-    assert_eq!(servers[0].keys(), Vec::<String>::new());
+    assert_eq!(server.keys(), Vec::<String>::new());
 }
 
 #[test]
 fn a_reset_of_what_is_no_counter_is_no_failure() {
-    let servers = [RedisServer::start()];
-    let store = Opened::before(Kind::Single, &servers);
+    let server = RedisServer::start();
+    let store = Opened::before(Kind::Single, &single(server.port));
     let mut scene = Scene::new(&*store.store, &store.runtime, false, "foreign", &FixedWindow);
     let limits = limits(&scene);
     for foreign in [&["RPUSH", "KEY", "a"][..], &["SET", "KEY", "some text"], &["HSET", "KEY", "tokens", "5"]] {
         charge(&mut scene, &limits);
-        let mut connection = servers[0].connect();
-        for key in servers[0].keys() {
+        let mut connection = server.connect();
+        for key in server.keys() {
             connection.text(&["DEL", &key]);
             let words: Vec<&str> =
                 foreign.iter().map(|word| if *word == "KEY" { key.as_str() } else { word }).collect();
@@ -69,7 +68,7 @@ fn a_reset_of_what_is_no_counter_is_no_failure() {
 #[test]
 fn a_reset_reaches_keys_of_which_some_have_moved_to_another_master() {
     let cluster = RedisCluster::start(3, 0);
-    let store = Opened::before(Kind::Cluster, &cluster.masters);
+    let store = Opened::before(Kind::Cluster, &cluster.toml());
     let mut scene = Scene::new(&*store.store, &store.runtime, false, "moving", &FixedWindow);
     let limits = limits(&scene);
     charge(&mut scene, &limits);

@@ -1,8 +1,8 @@
 //! The stores that have to agree, each as the gateway has it, with the servers they need.
 
 use crate::support::free_port;
-use crate::support::redis::{MASTER, RedisCluster, RedisServer, Sentinels};
-use sluicegate::config::model::{OnStoreError, Redis, RedisMode, Secret};
+use crate::support::redis::{RedisCluster, RedisServer, Sentinels};
+use sluicegate::config::load_text;
 use sluicegate::metrics::Metrics;
 use sluicegate::store::Store;
 use sluicegate::store::deny_cache::DenyCache;
@@ -17,6 +17,9 @@ use tokio::runtime::Runtime;
 
 /// For one decision; long, so that a busy machine is not taken for a dead server.
 const TIMEOUT: Millis = Millis(20_000);
+
+/// For the first connection, likewise.
+const CONTACT: Duration = Duration::from_secs(20);
 
 /// Counters of all scripts, with room to spare.
 const MAX_ENTRIES: usize = 100_000;
@@ -43,36 +46,29 @@ pub struct Opened {
 impl Opened {
     pub fn start(kind: Kind) -> Self {
         let runtime = runtime();
-        let url = |server: &RedisServer| server.url();
         let (store, servers): (Arc<dyn Store>, Box<dyn Any>) = match kind {
             Kind::Memory => (Arc::new(MemoryStore::new(MAX_ENTRIES)), Box::new(())),
             Kind::Single => {
                 let server = RedisServer::start();
-                (shared(&runtime, RedisMode::Single, vec![server.url()]), Box::new(server))
+                (shared(&runtime, &single(server.port), CONTACT), Box::new(server))
             }
             Kind::Sentinel => {
                 let set = Sentinels::start();
-                let urls = set.sentinels.iter().map(url).collect();
-                (shared(&runtime, RedisMode::Sentinel, urls), Box::new(set))
+                (shared(&runtime, &set.toml(), CONTACT), Box::new(set))
             }
             Kind::Cluster => {
                 let cluster = RedisCluster::start(3, 0);
-                let urls = cluster.masters.iter().map(url).collect();
-                (shared(&runtime, RedisMode::Cluster, urls), Box::new(cluster))
+                (shared(&runtime, &cluster.toml(), CONTACT), Box::new(cluster))
             }
-            Kind::StandIn => {
-                let nobody = format!("redis://127.0.0.1:{}/0", free_port());
-                (shared(&runtime, RedisMode::Single, vec![nobody]), Box::new(()))
-            }
+            Kind::StandIn => (shared(&runtime, &single(free_port()), Duration::ZERO), Box::new(())),
         };
         Self { kind, store, runtime, _servers: servers }
     }
 
-    /// A store before these servers, which stay the test's.
-    pub fn before(kind: Kind, servers: &[RedisServer]) -> Self {
+    /// A store before servers that stay the test's, by the lines of `[store.redis]` that name them.
+    pub fn before(kind: Kind, lines: &str) -> Self {
         let runtime = runtime();
-        let mode = if kind == Kind::Cluster { RedisMode::Cluster } else { RedisMode::Single };
-        let store = shared(&runtime, mode, servers.iter().map(RedisServer::url).collect());
+        let store = shared(&runtime, lines, CONTACT);
         Self { kind, store, runtime, _servers: Box::new(()) }
     }
 
@@ -86,33 +82,20 @@ fn runtime() -> Runtime {
     runtime.expect("a runtime starts")
 }
 
+/// `[store.redis]` lines for one server.
+pub fn single(port: u16) -> String {
+    format!("urls = [\"redis://127.0.0.1:{port}/0\"]\n")
+}
+
 /// The shared store with all that the gateway puts before it.
-fn shared(runtime: &Runtime, mode: RedisMode, urls: Vec<String>) -> Arc<dyn Store> {
-    let settings = Redis {
-        mode,
-        urls: urls.into_iter().map(Secret::new).collect(),
-        master: MASTER.to_owned(),
-        username: None,
-        password: None,
-        prefix: "sluicegate".to_owned(),
-        timeout: TIMEOUT,
-        on_error: OnStoreError::Local,
-        instances: 1,
-    };
+fn shared(runtime: &Runtime, lines: &str, patience: Duration) -> Arc<dyn Store> {
+    let text = format!("[store]\nbackend = \"redis\"\n[store.redis]\ntimeout = \"{}ms\"\n{lines}", TIMEOUT.0);
+    let loaded = load_text("test.toml", &text, None, &|_| None);
+    let settings = loaded.config.expect("valid TOML").store.redis.expect("it is the backend");
     let metrics = Arc::new(Metrics::new());
     let _entered = runtime.enter();
     let store = RedisStore::open_at_given_time(&settings).expect("the URLs can be read");
-    let local = Arc::new(MemoryStore::new(MAX_ENTRIES));
-    // A server that is not there is not waited for.
-    let patience = if urls_answer(&settings) { Duration::from_secs(20) } else { Duration::from_millis(1) };
     runtime.block_on(store.first_contact(patience));
+    let local = Arc::new(MemoryStore::new(MAX_ENTRIES));
     Arc::new(DenyCache::new(Guarded::new(store, local, TIMEOUT, metrics.clone()), metrics))
-}
-
-fn urls_answer(settings: &Redis) -> bool {
-    let address = |url: &Secret| {
-        let rest = url.reveal().trim_start_matches("redis://").to_owned();
-        rest.split('/').next().unwrap_or_default().to_owned()
-    };
-    settings.urls.iter().any(|url| std::net::TcpStream::connect(address(url)).is_ok())
 }

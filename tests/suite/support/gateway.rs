@@ -25,6 +25,8 @@ pub struct Setup {
     pub stub: String,
     /// The keys file.
     pub keys: String,
+    /// Variables of the process.
+    pub environment: Vec<(String, String)>,
     /// Everything else. Without any `[[routes]]` one that takes everything is added.
     pub toml: String,
 }
@@ -39,6 +41,7 @@ impl Default for Setup {
             log: "access = \"stdout\"\nformat = \"json\"".into(),
             stub: String::new(),
             keys: String::new(),
+            environment: Vec::new(),
             toml: String::new(),
         }
     }
@@ -96,6 +99,11 @@ impl Setup {
         self
     }
 
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
     pub fn toml(mut self, text: &str) -> Self {
         append(&mut self.toml, text);
         self
@@ -124,7 +132,7 @@ impl Setup {
     pub fn launch(self, upstream: Upstream) -> Gateway {
         let files = Files::new(upstream.address());
         files.write(&self);
-        let running = Running::start(files.directory(), &["run", "-c", "sluicegate.toml"]);
+        let running = Running::start_in(files.directory(), &["run", "-c", "sluicegate.toml"], &self.environment);
         Gateway { setup: self, files, running, upstream }
     }
 

@@ -3,6 +3,7 @@
 //! Blocking sockets and threads, so that a test reads from top to bottom. Nothing here waits a fixed time where a
 //! condition can be waited for.
 
+pub mod authority;
 pub mod client;
 pub mod fields;
 pub mod gateway;

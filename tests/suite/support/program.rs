@@ -47,8 +47,14 @@ pub struct Running {
 
 impl Running {
     pub fn start(directory: &Path, arguments: &[impl AsRef<OsStr>]) -> Self {
+        Self::start_in(directory, arguments, &[])
+    }
+
+    /// With variables beside those of the tests.
+    pub fn start_in(directory: &Path, arguments: &[impl AsRef<OsStr>], environment: &[(String, String)]) -> Self {
         let mut child = Command::new(PROGRAM)
             .args(arguments)
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .current_dir(directory)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -1,5 +1,6 @@
 //! Redis servers of the test's own, alone, behind sentinels or as a Cluster, and as much of their protocol as the tests speak.
 
+use super::authority::{Authority, Signed};
 use super::{free_port, wait_until};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -83,6 +84,11 @@ impl RedisServer {
         assert!(sent.expect("kill is there").success());
     }
 
+    /// The port on which it speaks TLS.
+    pub fn tls_port(&self) -> u16 {
+        self.argument("--tls-port").parse().expect("ports are numbers")
+    }
+
     fn argument(&self, name: &str) -> String {
         let at = self.arguments.iter().position(|argument| argument == name).expect("it was started with it");
         self.arguments[at + 1].clone()
@@ -113,6 +119,20 @@ impl RedisServer {
     }
 }
 
+/// Arguments for a port of its own with TLS beside the usual one; `clients` is whether those need a certificate too.
+pub fn tls_arguments(authority: &Authority, own: &Signed, clients: &str) -> Vec<String> {
+    let port = free_port().to_string();
+    let words = [
+        ["--tls-port", &port],
+        ["--tls-ca-cert-file", &authority.file()],
+        ["--tls-cert-file", &own.certificate],
+        ["--tls-key-file", &own.key],
+        ["--tls-auth-clients", clients],
+        ["--tls-replication", "yes"],
+    ];
+    words.iter().flatten().map(|word| (*word).to_string()).collect()
+}
+
 /// A master and a replica, and three sentinels that watch them; killed when dropped.
 pub struct Sentinels {
     pub data: [RedisServer; 2],
@@ -125,9 +145,19 @@ pub const MASTER: &str = "mymaster";
 impl Sentinels {
     /// The first of `data` is the master, the second follows it, and all sentinels know each other.
     pub fn start() -> Self {
-        let master = RedisServer::start();
-        let replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
-        let sentinels = (0..3).map(|_| start_sentinel(master.port)).collect();
+        Self::start_with(Vec::new, |master| master.port)
+    }
+
+    /// With arguments for each server, and the port at which the data servers know each other.
+    pub fn start_with(arguments: impl Fn() -> Vec<String>, port: impl Fn(&RedisServer) -> u16) -> Self {
+        let with = |more: &[&str]| {
+            let own = arguments();
+            RedisServer::start_with(&own.iter().map(String::as_str).chain(more.iter().copied()).collect::<Vec<_>>())
+        };
+        let master = with(&[]);
+        let known = port(&master);
+        let replica = with(&["--replicaof", "127.0.0.1", &known.to_string()]);
+        let sentinels = (0..3).map(|_| start_sentinel(known, arguments())).collect();
         let set = Self { data: [master, replica], sentinels };
         wait_until("the replica follows", || set.data[1].info("master_link_status") == "up");
         set.wait_agreed();
@@ -164,7 +194,7 @@ impl Sentinels {
     }
 }
 
-fn start_sentinel(master: u16) -> RedisServer {
+fn start_sentinel(master: u16, arguments: Vec<String>) -> RedisServer {
     let directory = tempfile::tempdir().expect("there is room for temporary files");
     let text = format!(
         "sentinel monitor {MASTER} 127.0.0.1 {master} 2\nsentinel down-after-milliseconds {MASTER} 500\n\
@@ -174,12 +204,13 @@ fn start_sentinel(master: u16) -> RedisServer {
     let port = free_port();
     let child = Command::new("redis-server")
         .args(["sentinel.conf", "--port", &port.to_string(), "--bind", "127.0.0.1", "--sentinel"])
+        .args(&arguments)
         .current_dir(directory.path())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .spawn()
         .expect("redis-server is installed");
-    let server = RedisServer { child, port, arguments: Vec::new(), directory };
+    let server = RedisServer { child, port, arguments, directory };
     server.wait();
     server
 }
@@ -199,6 +230,11 @@ pub struct RedisCluster {
 impl RedisCluster {
     /// With that many masters, of which the last `empty` have no slots.
     pub fn start(masters: usize, empty: usize) -> Self {
+        Self::start_with(masters, empty, Vec::new)
+    }
+
+    /// With more arguments for each.
+    pub fn start_with(masters: usize, empty: usize, own: impl Fn() -> Vec<String>) -> Self {
         let start = |_| {
             // Names that are the test's own; the bus is on a port of its own too, as the default may be above the last.
             let bus = free_port().to_string();
@@ -206,7 +242,9 @@ impl RedisCluster {
             let more = ["--cluster-require-full-coverage", "no", "--cluster-node-timeout", "2000"];
             // A master that gives its last slot away stays one.
             let stays = ["--cluster-allow-replica-migration", "no"];
-            RedisServer::start_with(&[&arguments[..], &more, &stays, &["--cluster-port", &bus]].concat())
+            let own = own();
+            let own: Vec<&str> = own.iter().map(String::as_str).collect();
+            RedisServer::start_with(&[&arguments[..], &more, &stays, &["--cluster-port", &bus], &own].concat())
         };
         let cluster = Self { masters: (0..masters).map(start).collect() };
         let share = SLOTS.div_ceil(masters - empty);
@@ -260,7 +298,10 @@ impl RedisCluster {
 
     /// Moves one key of a slot that is being moved.
     pub fn move_key(&self, key: &str, from: usize, to: usize) {
-        let port = self.masters[to].port.to_string();
+        let target = &self.masters[to];
+        let port =
+            if target.arguments.iter().any(|word| word == "--tls-cluster") { target.tls_port() } else { target.port };
+        let port = port.to_string();
         let answer = self.masters[from].connect().text(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
         assert!(matches!(&answer, Answer::Bytes(_)), "{answer:?}");
     }
