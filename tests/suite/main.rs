@@ -20,6 +20,7 @@ mod clients;
 mod cluster;
 mod concurrency_leak;
 mod config_validation;
+mod conformance;
 mod connections;
 mod cors;
 mod cost;
