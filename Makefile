@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PACKAGES_BUILD := cmake:cmake g++:g++ make:make
 PACKAGES_TEST := curl:curl python3:python3 node:nodejs redis-server:redis-server
 
-.PHONY: demo test format lint unit packages-build packages-test bench
+.PHONY: demo test format lint unit packages-build packages-test bench soak
 
 # Installs what is missing, builds, and serves the built-in example on 127.0.0.1:8080.
 demo: packages-build
@@ -26,6 +26,11 @@ unit:
 bench: packages-build
 	cargo bench --bench decide
 	tests/bench/count-instructions
+
+# Every kind of traffic with faults, for SECONDS seconds: nothing may be left behind.
+SECONDS ?= 120
+soak: packages-build packages-test
+	cargo bench --bench soak -- $(SECONDS)
 
 packages-build:
 	@packaging/install-missing $(PACKAGES_BUILD)

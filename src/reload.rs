@@ -25,6 +25,7 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Fixed {
     listen: Vec<std::net::SocketAddr>,
+    listen_tls: std::collections::BTreeSet<std::net::SocketAddr>,
     threads: usize,
     admin_listen: std::net::SocketAddr,
     store: crate::config::model::Store,
@@ -34,6 +35,7 @@ impl Fixed {
     fn of(config: &Config) -> Self {
         Self {
             listen: config.server.listen.clone(),
+            listen_tls: config.server.tls.iter().map(|listener| listener.listen).collect(),
             threads: config.server.threads,
             admin_listen: config.admin.listen,
             store: config.store.clone(),
@@ -44,6 +46,7 @@ impl Fixed {
     fn changed(&self, new: &Self) -> Vec<&'static str> {
         let changes = [
             ("server.listen", self.listen != new.listen),
+            ("`listen` of [[server.tls]]", self.listen_tls != new.listen_tls),
             ("server.threads", self.threads != new.threads),
             ("admin.listen", self.admin_listen != new.admin_listen),
             ("[store]", self.store != new.store),
@@ -89,10 +92,11 @@ impl Reloader {
     pub async fn reload(&self, live: &Arc<Live>) -> bool {
         let files = self.files.lock().clone();
         settle(&files).await;
-        let generation = live.load().generation + 1;
+        let in_force = live.load_full();
+        let generation = in_force.generation + 1;
         let (source, fixed, log) = (self.source.clone(), self.fixed.clone(), self.log.lock().clone());
         // Reading files and resolving names blocks.
-        let compiled = tokio::task::spawn_blocking(move || compile(&source, &fixed, &log, generation)).await;
+        let compiled = tokio::task::spawn_blocking(move || compile(&source, &fixed, &log, &in_force)).await;
         match compiled {
             Ok(Ok(compiled)) => {
                 self.put_in_force(compiled, live);
@@ -124,8 +128,8 @@ impl Reloader {
     }
 }
 
-fn compile(source: &Source, fixed: &Fixed, log: &Log, generation: u64) -> Result<Compiled, Vec<String>> {
-    let checked = load::check(source, generation);
+fn compile(source: &Source, fixed: &Fixed, log: &Log, in_force: &Snapshot) -> Result<Compiled, Vec<String>> {
+    let checked = load::load(source, in_force.generation + 1, Some(in_force));
     for warning in checked.rendered_warnings() {
         tracing::warn!(problem = %warning, "configuration");
     }

@@ -6,14 +6,16 @@
 
 use crate::admin::{Admin, Health};
 use crate::config::MAX_RETRIES;
-use crate::config::model::{Config, OnStoreError, Redis};
+use crate::config::model::{Config, OnStoreError, Redis, Server};
 use crate::metrics::Metrics;
 use crate::proxy::access_log::AccessLog;
-use crate::proxy::connection::{self, Connections};
+use crate::proxy::connection::{self, Certificates, Connections, Listener, Terms};
 use crate::proxy::parking::Parking;
 use crate::proxy::snapshot::{Live, Snapshot};
+use crate::proxy::upstream::watch::Watch;
 use crate::proxy::{Gate, serve_options};
 use crate::reload::Reloader;
+use crate::request::client::contains;
 use crate::store::Store;
 use crate::store::deny_cache::DenyCache;
 use crate::store::fallback::Guarded;
@@ -22,20 +24,24 @@ use crate::store::redis::RedisStore;
 use crate::time::{Clock, Millis, Stopwatch};
 use pingora::proxy::http_proxy;
 use pingora::server::configuration::ServerConf;
+use std::collections::BTreeSet;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 
 /// Connections that the kernel may hold before they are accepted.
 const LISTEN_BACKLOG: u32 = 4096;
 
-/// Idle connections kept to upstream servers, all together.
-const UPSTREAM_POOL_CONNECTIONS: usize = 1024;
+/// Idle connections kept to upstream servers, all together. More than requests that are ever in flight at once: when the
+/// pool is the smaller of the two, every other request makes a connection and throws one away. Idle ones are closed after
+/// a minute, so a large bound costs nothing; descriptors run out long before it.
+const UPSTREAM_POOL_CONNECTIONS: usize = 65_536;
 
 /// How often the memory store is swept: what [`SWEEP_BUDGET`] is made for.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
@@ -97,9 +103,11 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
     };
     let (shutdown, shutting_down) = watch::channel(false);
 
-    let listeners = server.listen.iter().map(|address| bind(*address)).collect::<io::Result<Vec<_>>>()?;
+    let listeners = listeners(&server, &live)?;
     let admin_listener = bind(config.admin.listen)?;
 
+    let watch = Watch::new(clock, metrics.clone());
+    watch.follow(&live.load());
     let gate = Gate {
         live: live.clone(),
         store,
@@ -110,26 +118,25 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
     };
     let mut proxy = http_proxy(&Arc::new(pingora_conf(threads)), gate);
     proxy.server_options = Some(serve_options(&server));
+    proxy.h2_options = Some(connection::http2_options(&server));
     let proxy = Arc::new(proxy);
-    let connections = Connections::new();
-    for listener in listeners {
+    let connections = Connections::default();
+    for (socket, tls) in listeners {
         let live = live.clone();
-        let deadlines = move || connection::Deadlines::new(&live.load().server);
-        tokio::spawn(connection::accept(
-            listener,
-            proxy.clone(),
-            connections.clone(),
-            deadlines,
-            shutting_down.clone(),
-        ));
+        let terms = move |peer| terms(&live.load(), peer);
+        let listener = Listener { socket, tls, connections: connections.clone(), terms };
+        tokio::spawn(listener.accept(proxy.clone(), shutting_down.clone(), shutting_down.clone()));
     }
     let health = store_health(&config, shared);
     let admin = Arc::new(Admin::new(metrics.clone(), live.clone(), shutting_down.clone(), health));
-    tokio::spawn(connection::accept_http1(admin_listener, admin, shutting_down.clone()));
+    let listener = Listener::private(admin_listener);
+    // Probes must be answered while draining.
+    let (_open, closed) = watch::channel(false);
+    tokio::spawn(listener.accept(admin, closed, shutting_down.clone()));
     tokio::spawn(sweep(memory, clock, metrics.clone()));
 
     tracing::info!(listen = ?server.listen, admin = %config.admin.listen, "ready");
-    let reloads = Reloads { reloader, live: live.clone(), metrics };
+    let reloads = Reloads { reloader, live: live.clone(), metrics, watch };
     if early_reload.swap(false, Ordering::AcqRel) {
         reloads.reload().await;
     }
@@ -168,6 +175,27 @@ fn store_health(config: &Config, shared: Option<Arc<Guarded<RedisStore>>>) -> Bo
     })
 }
 
+/// Every socket for clients, with what does its handshakes. Listeners of one address are one, with several certificates.
+fn listeners(server: &Server, live: &Arc<Live>) -> io::Result<Vec<(TcpListener, Option<TlsAcceptor>)>> {
+    let plain = server.listen.iter().map(|address| Ok((bind(*address)?, None)));
+    let addresses: BTreeSet<SocketAddr> = server.tls.iter().map(|listener| listener.listen).collect();
+    let secure = addresses.into_iter().map(|address| {
+        let live = live.clone();
+        let current = move |choose: &dyn Fn(&Certificates) -> _| live.load().certificates.get(&address).map(choose);
+        let acceptor = connection::acceptor(Box::new(current)).map_err(io::Error::other)?;
+        Ok((bind(address)?, Some(acceptor)))
+    });
+    plain.chain(secure).collect()
+}
+
+/// What a connection from this peer may do. Behind a trusted proxy stand many clients, so it has no cap.
+fn terms(snapshot: &Snapshot, peer: IpAddr) -> Terms {
+    let rules = &snapshot.policy.address_rules;
+    let is_trusted = contains(&rules.trusted, peer.to_canonical());
+    let cap = if is_trusted { 0 } else { snapshot.server.max_connections_per_ip };
+    Terms::new(&snapshot.server).capped(rules.group(peer.to_canonical()), cap)
+}
+
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"));
     let socket = if address.is_ipv4() { tokio::net::TcpSocket::new_v4() } else { tokio::net::TcpSocket::new_v6() };
@@ -180,7 +208,8 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 fn pingora_conf(threads: usize) -> ServerConf {
     ServerConf {
         threads,
-        upstream_keepalive_pool_size: UPSTREAM_POOL_CONNECTIONS,
+        // Pingora multiplies it by the threads, for one pool that they share.
+        upstream_keepalive_pool_size: UPSTREAM_POOL_CONNECTIONS / threads.max(1),
         max_retries: MAX_RETRIES as usize + 1,
         ..ServerConf::default()
     }
@@ -212,6 +241,7 @@ struct Reloads {
     reloader: Reloader,
     live: Arc<Live>,
     metrics: Arc<Metrics>,
+    watch: Watch,
 }
 
 impl Reloads {
@@ -219,6 +249,7 @@ impl Reloads {
         let succeeded = self.reloader.reload(&self.live).await;
         self.metrics.reload_finished(succeeded);
         if succeeded {
+            self.watch.follow(&self.live.load());
             self.metrics.config_loaded(self.live.load().generation, Clock::wall().seconds());
         }
     }

@@ -2,6 +2,7 @@
 
 use super::run;
 use crate::load::Source;
+use crate::proxy::connection::Listener;
 use async_trait::async_trait;
 use clap::Args;
 use http::{Response, header};
@@ -82,7 +83,7 @@ fn start_upstream() -> std::io::Result<SocketAddr> {
     let address = listener.local_addr()?;
     std::thread::Builder::new().name("demo upstream".to_owned()).spawn(move || {
         let (_never, open) = tokio::sync::watch::channel(false);
-        runtime.block_on(crate::proxy::connection::accept_http1(listener, Arc::new(Echo), open));
+        runtime.block_on(Listener::private(listener).accept(Arc::new(Echo), open.clone(), open));
     })?;
     Ok(address)
 }

@@ -24,7 +24,7 @@ pub fn run(path: PathBuf, early_reload: Arc<AtomicBool>) -> ExitCode {
 
 /// Serves a source; `ready` is called with the configuration just before.
 pub fn serve(source: Source, early_reload: Arc<AtomicBool>, ready: impl FnOnce(&Config)) -> ExitCode {
-    let checked = load::check(&source, 1);
+    let checked = load::load(&source, 1, None);
     for problem in checked.rendered_errors().iter().chain(&checked.rendered_warnings()) {
         eprintln!("{problem}");
     }

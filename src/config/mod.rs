@@ -31,6 +31,7 @@ pub mod scope;
 mod server;
 mod store;
 mod tier;
+mod tls;
 mod tree;
 pub mod units;
 mod upstream;
@@ -43,7 +44,7 @@ use tree::{Reader, Table};
 
 pub use model::{Config, Located, Place};
 pub use problem::{Problem, Severity, Sources};
-pub use upstream::MAX_RETRIES;
+pub use upstream::{MAX_RETRIES, host_of};
 
 /// What came of reading a configuration.
 #[derive(Debug)]

@@ -4,16 +4,19 @@
 //! complain of keep their [`Place`], so that a message can point at them. References (a tier's name, an upstream's
 //! name) are still text here; compiling the policy resolves them.
 
+mod server;
 mod store;
+mod upstream;
 
 use crate::algorithm::{Algorithm, Units, Window};
 use crate::time::{Millis, Timestamp};
 use ipnet::IpNet;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use server::{Admin, Secret, Server, TlsListener};
 pub use store::{Identity, Redis, RedisMode, RedisTls, Store};
+pub use upstream::{Balance, HashKey, HealthCheck, Upstream, UpstreamProtocol, UpstreamServer, UpstreamTls};
 
 /// Where a value stands: an index into [`super::Sources`] and a byte range in that file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,52 +51,6 @@ pub struct Config {
     pub headers: Headers,
     pub rate_limited: RateLimited,
     pub log: Log,
-}
-
-/// `[server]`: where requests come in and how long they may take.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Server {
-    pub listen: Vec<SocketAddr>,
-    /// 0: one for each core.
-    pub threads: usize,
-    pub drain: Millis,
-    pub header_timeout: Millis,
-    pub idle_timeout: Millis,
-    pub body_timeout: Millis,
-    pub max_header_bytes: u64,
-    /// 0: no cap.
-    pub max_body_bytes: u64,
-    pub max_parked: u64,
-    pub runtime_dir: PathBuf,
-}
-
-/// `[admin]`: the port for operators.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Admin {
-    pub listen: SocketAddr,
-    /// The token read from `token_file`; required when `listen` is not loopback.
-    pub token: Option<Secret>,
-}
-
-/// A text that must not be seen: `Debug` hides it and there is no `Display`.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The text itself, for comparing in constant time; never for a log or a page.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Secret(…)")
-    }
 }
 
 /// `[client_ip]`: who a request is from.
@@ -151,34 +108,6 @@ pub struct Auth {
     /// Per address, for wrong keys.
     pub failures: Located<Rate>,
     pub forward_credentials: bool,
-}
-
-/// `[upstreams.NAME]`: the servers that requests are forwarded to.
-#[derive(Clone, Debug)]
-pub struct Upstream {
-    pub name: Located<String>,
-    pub servers: Vec<UpstreamServer>,
-    pub protocol: UpstreamProtocol,
-    pub connect_timeout: Millis,
-    pub read_timeout: Millis,
-    pub write_timeout: Millis,
-    /// At most [`super::MAX_RETRIES`].
-    pub retries: u32,
-}
-
-/// How an upstream is spoken to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UpstreamProtocol {
-    Http1,
-    H2,
-}
-
-/// A server's `host:port`; a name is resolved when the configuration is loaded.
-#[derive(Clone, Debug)]
-pub struct UpstreamServer {
-    pub address: Located<String>,
-    /// 1 or more.
-    pub weight: u32,
 }
 
 /// `[tiers.NAME]`: what a plan grants.

@@ -47,13 +47,21 @@ pub(super) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Complai
     })
 }
 
+/// The key with its chain, if it is that of the first certificate.
+pub(super) fn pair(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<CertifiedKey, Complaint> {
+    CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| {
+        let complaint = Complaint::new(format!("the key does not fit the certificate: {error}"));
+        complaint.hint("the server's or client's own certificate stands first in its file")
+    })
+}
+
 /// Whether the key is that of the first certificate.
 pub(super) fn belong_together(
     chain: &[CertificateDer<'static>],
     key: &PrivateKeyDer<'static>,
 ) -> Result<(), Complaint> {
-    CertifiedKey::from_der(chain.to_vec(), key.clone_key(), &ring::default_provider()).map(|_| ()).map_err(|error| {
-        let complaint = Complaint::new(format!("the key does not fit the certificate: {error}"));
-        complaint.hint("the server's or client's own certificate stands first in its file")
-    })
+    pair(chain.to_vec(), key.clone_key()).map(|_| ())
 }

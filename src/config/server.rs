@@ -3,6 +3,7 @@
 use super::file::{self, MAX_TOKEN_BYTES};
 use super::model::{Admin, Place, Secret, Server};
 use super::problem::{Complaint, quote};
+use super::tls;
 use super::tree::{Node, Reader, Table};
 use crate::time::Millis;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -16,6 +17,7 @@ pub(super) const MIN_TIMEOUT: Millis = Millis(1);
 
 const MAX_THREADS: i64 = 1024;
 const MAX_PARKED: i64 = 10_000_000;
+const MAX_CONNECTIONS_PER_IP: i64 = 1_000_000;
 
 /// The HTTP stack's own cap on a request's header.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
@@ -38,18 +40,14 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &mut Table<'_>) -> Server {
     let max_header_bytes =
         table.option(reader, "max_header_bytes", |reader, node| reader.size(node, MIN_HEADER_BYTES..=MAX_HEADER_BYTES));
     let max_body_bytes = table.option(reader, "max_body_bytes", |reader, node| reader.size(node, 0..=MAX_BODY_BYTES));
-    if let Some(node) = table.take("max_connections_per_ip")
-        && reader.integer(node, 0..=i64::MAX).is_some_and(|connections| connections > 0)
-    {
-        reader.unavailable(node.at, "a cap on connections (other than 0, no cap)");
-    }
+    let max_connections_per_ip =
+        table.option(reader, "max_connections_per_ip", |reader, node| reader.integer(node, 0..=MAX_CONNECTIONS_PER_IP));
     let max_parked = table.option(reader, "max_parked", |reader, node| reader.integer(node, 0..=MAX_PARKED));
     let runtime_dir = table.option(reader, "runtime_dir", Reader::path);
-    if let Some(node) = table.take("tls") {
-        reader.unavailable(node.at, "TLS towards clients, [[server.tls]],");
-    }
+    let tls = table.take("tls").map(|node| tls::read_all(reader, node)).unwrap_or_default();
     Server {
         listen: listen.unwrap_or_default(),
+        tls,
         threads: threads.and_then(|threads| usize::try_from(threads).ok()).unwrap_or(0),
         drain: drain.unwrap_or(Millis::from_seconds(30)),
         header_timeout,
@@ -57,6 +55,9 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &mut Table<'_>) -> Server {
         body_timeout,
         max_header_bytes: max_header_bytes.unwrap_or(32 << 10),
         max_body_bytes: max_body_bytes.unwrap_or(0),
+        max_connections_per_ip: max_connections_per_ip
+            .and_then(|connections| usize::try_from(connections).ok())
+            .unwrap_or(0),
         max_parked: max_parked.and_then(|parked| u64::try_from(parked).ok()).unwrap_or(10_000),
         runtime_dir: runtime_dir.map_or_else(|| PathBuf::from("/run/sluicegate"), |path| path.value),
     }
@@ -71,17 +72,18 @@ pub(super) fn timeout(reader: &mut Reader<'_>, table: &mut Table<'_>, key: &'sta
 fn listen(reader: &mut Reader<'_>, node: Node<'_>) -> Option<Vec<SocketAddr>> {
     let mut addresses = Vec::new();
     for element in reader.list(node)? {
-        if let Some(address) = socket_address(reader, element) {
+        if let Some(address) = socket_address(reader, element, &[]) {
             addresses.push(address);
         }
     }
     reader.filled(addresses, node, "the default is [\"0.0.0.0:8080\"]")
 }
 
-/// An address to listen on. Port 0 lets the system choose, so it may be named twice.
-fn socket_address(reader: &mut Reader<'_>, node: Node<'_>) -> Option<SocketAddr> {
+/// An address to listen on. Port 0 lets the system choose, so it may be named twice, and so may those in `shared`.
+pub(super) fn socket_address(reader: &mut Reader<'_>, node: Node<'_>, shared: &[SocketAddr]) -> Option<SocketAddr> {
     let address = reader.parsed(node, "an address and port such as \"0.0.0.0:8080\"", parse_socket_address)?.value;
-    let is_new = address.port() == 0 || reader.unique("listen address", &address.to_string(), node.at);
+    let may_repeat = address.port() == 0 || shared.contains(&address);
+    let is_new = may_repeat || reader.unique("listen address", &address.to_string(), node.at);
     is_new.then_some(address)
 }
 
@@ -113,7 +115,7 @@ pub(super) fn read_admin(reader: &mut Reader<'_>, table: &mut Table<'_>) -> Admi
     let listen_node = table.take("listen");
     let default = SocketAddr::from((Ipv4Addr::LOCALHOST, 9090));
     let listen = match listen_node {
-        Some(node) => socket_address(reader, node).unwrap_or(default),
+        Some(node) => socket_address(reader, node, &[]).unwrap_or(default),
         None => default_address(reader, table, default),
     };
     let token_node = table.take("token_file");

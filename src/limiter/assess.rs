@@ -118,6 +118,13 @@ impl<'a> Assessment<'a> {
         }
     }
 
+    /// Gives a request that is not valid another reason for it.
+    pub fn rename(&mut self, rejection: Rejection) {
+        if let Some(Rejection::BadRequest(_)) = self.rejection {
+            self.rejection = Some(rejection);
+        }
+    }
+
     fn admit(
         &mut self,
         policy: &'a Policy,

@@ -114,7 +114,8 @@ fn set_origin(request: &mut RequestHeader, context: &Context) -> Result<()> {
         request.insert_header(FORWARDED_FOR, chain.expect("header values and an address joined are a header value"))?;
     }
     if !request.headers.contains_key(&FORWARDED_PROTO) {
-        request.insert_header(FORWARDED_PROTO, HeaderValue::from_static("http"))?;
+        let scheme = if context.is_tls { "https" } else { "http" };
+        request.insert_header(FORWARDED_PROTO, HeaderValue::from_static(scheme))?;
     }
     if let Some(host) = &context.host {
         if request.headers.get(header::HOST) != Some(host) {

@@ -23,6 +23,7 @@ mod refusal;
 mod request_id;
 pub mod snapshot;
 mod template;
+mod tunnel;
 pub mod upstream;
 
 use crate::config::model::Server;
@@ -30,6 +31,7 @@ use crate::limiter::assess::{self, Inputs};
 use crate::limiter::rejection::Rejection;
 use crate::limiter::{Receipt, decide};
 use crate::metrics::Metrics;
+use crate::request::head::Fault;
 use crate::store::Store;
 use crate::time::{Clock, Stopwatch};
 use access_log::AccessLog;
@@ -91,11 +93,19 @@ impl Gate {
             authority: authority_of(header),
             headers: &header.headers,
         };
-        let address = assess::address(policy, &inputs);
+        let fault = connection::fault();
+        let address = match fault {
+            None => assess::address(policy, &inputs),
+            Some(Fault::Invalid(reason)) => Err(reason),
+            Some(Fault::TooLarge) => Err(""),
+        };
         let mut assessment = assess::assess(policy, &inputs, &address, context.now);
         context.learn(&assessment, &address);
         if let Some(reason) = assessment.auth_failure {
             self.metrics.auth_failed(reason);
+        }
+        if fault == Some(Fault::TooLarge) {
+            assessment.rename(Rejection::HeadersTooLarge);
         }
         if let Some(rejection) = over_size(header, &snapshot.server) {
             assessment.reject(rejection);
@@ -144,6 +154,7 @@ impl Gate {
         let snapshot = context.snapshot.clone();
         let peer = peer_address(session);
         context.peer = Some(peer.to_canonical());
+        context.is_tls = session.digest().is_some_and(|digest| digest.ssl_digest.is_some());
         match self.judge(session.req_header(), peer, &snapshot, context).await {
             Err(rejection) => Step::Answer(rejection),
             Ok(None) => Step::Forward,
@@ -161,7 +172,6 @@ impl ProxyHttp for Gate {
     }
 
     async fn early_request_filter(&self, session: &mut Session, context: &mut Context) -> Result<()> {
-        connection::request_began();
         let server = &context.snapshot.server;
         let body_timeout = server.body_timeout.to_duration();
         session.set_read_timeout(Some(body_timeout));
@@ -191,16 +201,14 @@ impl ProxyHttp for Gate {
         }
     }
 
-    async fn upstream_peer(&self, _session: &mut Session, context: &mut Context) -> Result<Box<HttpPeer>> {
-        let timeout = context.route.and_then(|route| context.snapshot.policy.routes[route].timeout);
-        let chosen = context.upstream().and_then(|upstream| upstream.peer(timeout));
-        let Some((peer, server)) = chosen else {
-            return Err(Error::explain(ErrorType::ConnectNoRoute, "the upstream has no server").into_up());
-        };
+    async fn upstream_peer(&self, session: &mut Session, context: &mut Context) -> Result<Box<HttpPeer>> {
+        let mut peer = self.choose_server(session, context)?;
+        if session.is_upgrade_req() {
+            tunnel::prepare(&mut peer);
+        }
         context.tries += 1;
         // A retry sends the body from its beginning.
         context.body_bytes = 0;
-        context.server = Some(server);
         context.upstream_started = Some(Stopwatch::start());
         Ok(Box::new(peer))
     }
@@ -235,8 +243,9 @@ impl ProxyHttp for Gate {
         session: &mut Session,
         mut error: Box<Error>,
         context: &mut Context,
-        _reused: bool,
+        reused: bool,
     ) -> Box<Error> {
+        self.server_failed(context, &error, reused);
         let upstreams = *error.esource() == ErrorSource::Upstream;
         let retry = context.upstream().is_some_and(|upstream| upstream.may_retry(context.tries, session, &error, true));
         error.set_retry(upstreams && retry);
@@ -250,6 +259,7 @@ impl ProxyHttp for Gate {
         context: &mut Context,
         mut error: Box<Error>,
     ) -> Box<Error> {
+        self.server_failed(context, &error, false);
         let retry =
             context.upstream().is_some_and(|upstream| upstream.may_retry(context.tries, session, &error, false));
         error.set_retry(retry);
@@ -266,10 +276,14 @@ impl ProxyHttp for Gate {
         if switches && !session.is_upgrade_req() {
             return Err(Error::explain(ErrorType::InvalidHTTPHeader, "nobody asked to switch protocols").into_up());
         }
+        if switches {
+            connection::becomes_tunnel();
+        }
         if response.status.is_informational() && !switches {
             return Ok(());
         }
         self.observe_upstream(context);
+        self.server_answered(context);
         if !response.headers.contains_key(&request_id::REQUEST_ID) {
             response.insert_header(request_id::REQUEST_ID, context.request_id.clone())?;
         }
@@ -293,7 +307,8 @@ impl ProxyHttp for Gate {
         let done = FailToProxy { error_code: 0, can_reuse_downstream: false };
         let began = session.response_written().is_some_and(|response| !response.status.is_informational());
         let Some(rejection) = rejection_for(error, context).filter(|_| !began) else { return done };
-        if *error.esource() == ErrorSource::Upstream {
+        // That all servers are down was told once, when it came to that.
+        if *error.esource() == ErrorSource::Upstream && rejection != Rejection::UpstreamUnavailable {
             let upstream = context.upstream().map_or("", |upstream| &upstream.name);
             let server = context.server.as_deref().unwrap_or_default();
             tracing::warn!(
@@ -311,7 +326,6 @@ impl ProxyHttp for Gate {
     }
 
     async fn logging(&self, session: &mut Session, _error: Option<&Error>, context: &mut Context) {
-        connection::request_ended();
         self.observe_request(session, context);
     }
 
@@ -341,10 +355,13 @@ fn rejection_for(error: &Error, context: &Context) -> Option<Rejection> {
             ErrorType::ConnectTimedout | ErrorType::ReadTimedout | ErrorType::WriteTimedout => {
                 Rejection::UpstreamTimeout
             }
-            ErrorType::ConnectNoRoute => Rejection::UpstreamUnavailable,
+            ErrorType::Custom(upstream::NO_SERVER) => Rejection::UpstreamUnavailable,
             _ => Rejection::BadGateway,
         }),
         ErrorSource::Downstream => match error.etype() {
+            ErrorType::ReadError if connection::fault().is_some() => {
+                Some(Rejection::BadRequest("The request is not valid HTTP."))
+            }
             ErrorType::WriteError | ErrorType::ReadError | ErrorType::ConnectionClosed => None,
             ErrorType::ReadTimedout | ErrorType::WriteTimedout => None,
             _ => Some(Rejection::BadRequest("The request is not valid HTTP.")),

@@ -2,6 +2,7 @@
 //!
 //! It is swapped whole ([`Live`]); a request takes it once, so that it never sees half a reload.
 
+use super::connection::Certificates;
 use super::headers::Style;
 use super::page::ResponsePage;
 use super::upstream::Upstream;
@@ -11,8 +12,9 @@ use crate::metrics::{CheckCounters, LimitCounters, Metrics, UNMATCHED};
 use crate::policy::{self, Policy};
 use arc_swap::ArcSwap;
 use http::HeaderValue;
-use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 
 /// The snapshot in force.
 pub type Live = ArcSwap<Snapshot>;
@@ -23,10 +25,12 @@ pub struct Snapshot {
     pub generation: u64,
     pub policy: Policy,
     pub server: Server,
+    /// What is shown to clients of each TLS listener.
+    pub certificates: BTreeMap<SocketAddr, Certificates>,
     /// What the admin port asks for.
     pub admin_token: Option<Secret>,
     pub style: Style,
-    pub upstreams: Vec<Upstream>,
+    pub upstreams: Vec<Arc<Upstream>>,
     /// The name of each tier, as requests carry it upstream.
     tier_headers: Vec<HeaderValue>,
     pages: Vec<ResponsePage>,
@@ -40,7 +44,8 @@ impl Snapshot {
     /// Compiles a configuration; absent when any problem is an error.
     pub fn compile(config: &Config, generation: u64) -> (Option<Self>, Vec<Problem>) {
         let (policy, mut problems) = policy::compile(config);
-        let upstreams = config.upstreams.iter().map(|upstream| Upstream::resolve(upstream, &mut problems)).collect();
+        let compile = |written| Arc::new(Upstream::compile(written, &mut problems));
+        let upstreams = config.upstreams.iter().map(compile).collect();
         let (pages, page_of) = pages(config, policy.as_ref(), &mut problems);
         let failed = problems.iter().any(|problem| problem.severity == Severity::Error);
         let snapshot = policy.filter(|_| !failed).map(|policy| Self {
@@ -50,6 +55,7 @@ impl Snapshot {
             tier_headers: policy.tiers.iter().map(|tier| tier_header(&tier.name)).collect(),
             policy,
             server: config.server.clone(),
+            certificates: Certificates::by_listener(&config.server.tls),
             admin_token: config.admin.token.clone(),
             style: Style::new(&config.headers),
             upstreams,
@@ -57,6 +63,17 @@ impl Snapshot {
             page_of,
         });
         (snapshot, problems)
+    }
+
+    /// Finds the servers of the upstreams, which may ask name servers and so blocks. What the snapshot in force knows of
+    /// them is taken over.
+    pub fn resolve(&self, in_force: Option<&Self>) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for upstream in &self.upstreams {
+            let mut known = in_force.iter().flat_map(|snapshot| &snapshot.upstreams);
+            upstream.resolve(known.find(|known| known.name == upstream.name).map(|known| &**known), &mut problems);
+        }
+        problems
     }
 
     /// The page for a refusal of a caller of `tier` on `route`.

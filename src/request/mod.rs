@@ -6,6 +6,7 @@
 //!
 //! In the order of one request:
 //!
+//! 0. [`head`] and [`chunks`]: whether an HTTP/1 request can be read in one way only, and where it ends.
 //! 1. [`client`]: peer and forwarding header to the address that counts, and its group.
 //! 2. [`host`]: request target and `Host` to one canonical host, a raw path and a raw query.
 //! 3. [`path`]: the raw path to the one that is forwarded and the one that is matched.
@@ -16,8 +17,10 @@
 //! `docs/requests.md` tells operators the same, with tables.
 
 pub mod caller;
+pub mod chunks;
 pub mod client;
 pub mod credential;
+pub mod head;
 pub mod host;
 pub mod path;
 pub mod query;

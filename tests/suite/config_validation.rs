@@ -161,9 +161,6 @@ fn what_is_not_available_is_refused_instead_of_ignored() {
         "[[routes]]\nmatch = \"*\"\ncost = { reserve = 100, actual = \"header:x-request-cost\" }\n",
         &["cost"],
     );
-    assert_setup_refused(&Setup::default().stub("health = { path = \"/healthz\" }"), &["health"]);
-    assert_setup_refused(&Setup::default().server("max_connections_per_ip = 5"), &["max_connections_per_ip"]);
-    assert_refused("[[server.tls]]\nlisten = \"127.0.0.1:1\"\ncertificate = \"c.pem\"\nkey = \"k.pem\"\n", &["tls"]);
 }
 
 #[test]

@@ -22,17 +22,6 @@ fn is_open(gateway: &Gateway) -> bool {
 }
 
 #[test]
-fn b31_two_gateways_on_one_redis_admit_exactly_the_quota_of_a_burst() {
-    for algorithm in AT_ONCE {
-        let redis = RedisServer::start();
-        let limit = format!("name = \"a\", rate = \"50/h\", algorithm = \"{algorithm}\"");
-        let gateways = [(); 2].map(|()| limited(&redis, &limit, "").start());
-        let statuses = burst(300, 16, |index| gateways[index % 2].get("/").status);
-        assert_eq!((count(&statuses, 200), count(&statuses, 429)), (50, 250), "{algorithm}");
-    }
-}
-
-#[test]
 fn b143_and_b93_the_first_hit_counts_once_and_remaining_never_falls_below_zero() {
     for algorithm in AT_ONCE {
         let redis = RedisServer::start();
@@ -79,7 +68,7 @@ fn b66_no_key_of_a_caller_reaches_redis() {
         .start();
     assert_eq!(gateway.get_as(&key_of("acme"), "/").status, 200);
     let keys = redis.keys();
-    assert!(keys.iter().any(|key| key.starts_with("sluicegate:{consumer:acme}:pro")), "{keys:?}");
+    assert!(keys.iter().any(|key| key.starts_with("sluicegate:{consumer:acme}:")), "{keys:?}");
     assert!(keys.iter().all(|key| !key.contains(&key_of("acme")[..8])), "{keys:?}");
 }
 
@@ -316,7 +305,7 @@ fn an_acl_user_with_the_documented_rules_is_enough() {
         let stats = connection.text(&["INFO", "commandstats"]);
         let stats = String::from_utf8_lossy(stats.bytes()).into_owned();
         let mut commands = rules.iter().filter_map(|rule| rule.strip_prefix('+'));
-        commands.all(|command| command == "unlink" || stats.contains(&format!("cmdstat_{command}:")))
+        commands.all(|command| stats.contains(&format!("cmdstat_{command}:")))
     });
 
     assert_eq!(gateway.metric("rate_limiter_errors_total", &[]), 0.0);
@@ -333,7 +322,7 @@ fn an_acl_user_with_the_documented_rules_is_enough() {
 
 #[test]
 fn the_documented_rules_are_the_commands_of_the_scripts_and_the_gateway() {
-    let mut sent: Vec<String> = ["evalsha", "eval", "set", "unlink"].map(|command| format!("+{command}")).into();
+    let mut sent: Vec<String> = ["evalsha", "eval", "set"].map(|command| format!("+{command}")).into();
     for file in files("lua", &["lua"]) {
         let text = read(&file);
         for call in text.split("call('").skip(1).filter_map(|rest| rest.split_once('\'')) {

@@ -155,17 +155,6 @@ impl Cluster {
         }
     }
 
-    /// Removes a key of the slot; true when it existed.
-    pub async fn unlink(&self, slot: u16, key: &str) -> Result<bool, StoreError> {
-        let mut route = self.route(slot)?;
-        loop {
-            match route.node.unlink(key, route.asking).await {
-                Ok(existed) => return Ok(existed),
-                Err(error) => self.follow(&mut route, error, false).await?,
-            }
-        }
-    }
-
     /// Where a call for a slot begins.
     fn route(&self, slot: u16) -> Result<Route, StoreError> {
         let Some(node) = self.map.load().node(slot).cloned() else {

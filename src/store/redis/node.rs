@@ -74,16 +74,6 @@ impl Node {
         }
     }
 
-    /// Removes a key; true when it existed. `asking` as in [`Node::run`].
-    pub async fn unlink(&self, key: &str, asking: bool) -> Result<bool, CallError> {
-        let mut command = redis::cmd("UNLINK");
-        command.arg(key);
-        match self.send(command, asking).await? {
-            Value::Int(removed) => Ok(removed > 0),
-            _ => Err(CallError::Nonsense),
-        }
-    }
-
     async fn send(&self, command: Cmd, asking: bool) -> Result<Value, CallError> {
         let connection = match self.link.connection() {
             Some(connection) => connection,

@@ -6,6 +6,7 @@
 //! are doubles in one string: Redis passes a string on as it is, where every number of its own would be written
 //! out and read again. Nothing here does I/O.
 
+mod forget;
 mod join;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ mod tests;
 use crate::algorithm::{Algorithm, Quota, Units, Wait, Window};
 use crate::charge::{Charge, Correction, Outcome, Reading};
 use crate::time::{Millis, Timestamp};
+pub use forget::{read_forgotten, write_forgotten};
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
 use std::fmt::Write as _;
@@ -52,6 +54,7 @@ const BUCKET_LUA: &str = include_str!("../../../lua/algorithm/bucket.lua");
 const RECORDS_LUA: &str = include_str!("../../../lua/records.lua");
 const ACQUIRE_LUA: &str = include_str!("../../../lua/acquire.lua");
 const SETTLE_LUA: &str = include_str!("../../../lua/settle.lua");
+const FORGET_LUA: &str = include_str!("../../../lua/forget.lua");
 
 /// The twin of every algorithm of [`crate::algorithm::ALGORITHMS`].
 pub static TWINS: &[Twin] = &[
@@ -137,6 +140,8 @@ pub enum Purpose {
     Acquire,
     /// Corrects charges taken earlier: `lua/settle.lua`.
     Settle,
+    /// Removes counters, whatever their algorithms: `lua/forget.lua`.
+    Forget,
 }
 
 /// A script as Redis gets it.
@@ -151,8 +156,8 @@ pub struct Script {
 impl Script {
     /// The script for calls of this shape, joined once in the life of the process.
     pub fn of(purpose: Purpose, shape: Shape) -> &'static Self {
-        static SCRIPTS: [[OnceLock<Script>; 1 << SHAPE_BITS]; 2] =
-            [const { [const { OnceLock::new() }; 1 << SHAPE_BITS] }; 2];
+        static SCRIPTS: [[OnceLock<Script>; 1 << SHAPE_BITS]; 3] =
+            [const { [const { OnceLock::new() }; 1 << SHAPE_BITS] }; 3];
         SCRIPTS[purpose as usize][usize::from(shape.0)].get_or_init(|| Self::join(purpose, shape))
     }
 
@@ -160,6 +165,7 @@ impl Script {
         let main = match purpose {
             Purpose::Acquire => ACQUIRE_LUA,
             Purpose::Settle => SETTLE_LUA,
+            Purpose::Forget => FORGET_LUA,
         };
         let text = join::join(shape, RECORDS_LUA, main);
         let sha1 = hex(&Sha1::digest(text.as_bytes()));
@@ -280,7 +286,13 @@ pub fn read_acquired(reply: &[u8], charges: usize) -> Result<Acquired, Misread> 
             0 => Wait::Now,
             span => Wait::After(Millis(span)),
         };
-        Ok(Reading { known: true, remaining, wait, reset: Millis(numbers.within(-MAX_COST, MAX_COST)?) })
+        Ok(Reading {
+            known: true,
+            stand_in: false,
+            remaining,
+            wait,
+            reset: Millis(numbers.within(-MAX_COST, MAX_COST)?),
+        })
     };
     let readings = (0..charges).map(reading).collect::<Result<_, Misread>>()?;
     Ok(Acquired { outcome: Outcome { admitted, at, delay, degraded: false, readings }, replaced })

@@ -95,9 +95,13 @@ impl Client {
 
     /// Exactly that many raw bytes, for a tunnel.
     pub fn read_exactly(&mut self, length: usize) -> Vec<u8> {
+        self.try_read_exactly(length).unwrap_or_else(|error| panic!("reading {length} bytes: {error}"))
+    }
+
+    pub fn try_read_exactly(&mut self, length: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; length];
-        self.reader.read_exact(&mut bytes).unwrap_or_else(|error| panic!("reading {length} bytes: {error}"));
-        bytes
+        self.reader.read_exact(&mut bytes)?;
+        Ok(bytes)
     }
 
     /// All bytes until the peer closes; a reset ends it too.
@@ -117,6 +121,15 @@ impl Client {
         };
         self.set_read_timeout(PATIENCE);
         closed
+    }
+
+    /// Whether a byte of an answer is there already.
+    pub fn has_answer(&self) -> bool {
+        let stream = self.reader.get_ref();
+        stream.set_nonblocking(true).expect("a socket takes the mode");
+        let peeked = stream.peek(&mut [0]);
+        stream.set_nonblocking(false).expect("a socket takes the mode");
+        !self.reader.buffer().is_empty() || peeked.is_ok()
     }
 
     pub fn shutdown_write(&self) {

@@ -4,6 +4,7 @@
 //! condition can be waited for.
 
 pub mod authority;
+pub mod backend;
 pub mod client;
 pub mod fields;
 pub mod gateway;

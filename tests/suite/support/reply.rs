@@ -91,12 +91,10 @@ impl Reply {
         Self { steps, end: End::KeepAlive }
     }
 
-    /// 101 as an upstream across a network gives it, a moment after the request, then an echo. Pingora 0.9 may end a
-    /// tunnel whose 101 is there before it has passed the request's empty body on (cloudflare/pingora#946).
+    /// 101 at once, then an echo.
     pub fn upgrade() -> Self {
         let head = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
-        let moment = Duration::from_millis(20);
-        Self { steps: vec![Step::Wait(moment), Step::Write(head.into())], end: End::Echo }
+        Self::raw(head).ending(End::Echo)
     }
 
     /// Waits before all else.

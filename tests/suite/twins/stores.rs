@@ -163,7 +163,7 @@ impl World {
 
     fn settle(&mut self, now: i64, at: i64, delta: Units, ask: &Ask<'_>) {
         let parts = [Part::Owned("caller".into(), ask.caller.into())].into_iter().collect();
-        let corrections = [Correction { meter: &ask.limit.meter, parts, at: Timestamp(at), delta }];
+        let corrections = [Correction { meter: &ask.limit.meter, parts, at: Timestamp(at), delta, stand_in: false }];
         let StoreAnswer::Ready(Ok(())) = self.memory.settle(Timestamp(now), &corrections) else {
             panic!("the store in memory answers at once")
         };
