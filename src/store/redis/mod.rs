@@ -196,10 +196,10 @@ impl Shared for RedisStore {
     }
 
     fn acquire<'a>(&'a self, shard: Shard, _now: Timestamp, charges: &'a [Charge<'_>]) -> Call<'a, Outcome> {
+        let layout = self.layout(charges.iter().map(|charge| (charge.meter, charge.parts.as_slice())));
         // Outside the future, and so outside its deadline: the first of a shape has its script joined.
-        let script = Script::of(Purpose::Acquire, Shape::of_charges(charges));
+        let script = Script::of_charges(charges, &layout.places);
         Box::pin(async move {
-            let layout = self.layout(charges.iter().map(|charge| (charge.meter, charge.parts.as_slice())));
             let mut argument = Vec::new();
             script::write_charges(&mut argument, None, layout.groups, charges, &layout.places);
             let reply = self.run(shard, script, &layout.keys, &argument).await?;

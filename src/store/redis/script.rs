@@ -6,20 +6,30 @@
 //! are doubles in one string: Redis passes a string on as it is, where every number of its own would be written
 //! out and read again. Nothing here does I/O.
 
+mod inline;
 mod join;
+mod straight;
 #[cfg(test)]
 mod tests;
 
 use crate::algorithm::{Algorithm, Quota, Units, Wait, Window};
 use crate::charge::{Charge, Correction, Outcome, Reading};
 use crate::time::{Millis, Timestamp};
+use parking_lot::RwLock;
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::OnceLock;
+use straight::Straight;
 
 /// The most charges or corrections of one call: what the stack of a script holds, with room to spare.
 pub const MAX_CHARGES: usize = 256;
+
+/// The most charges of a text that is written out for them.
+pub const MAX_STRAIGHT: usize = 4;
+/// The most of these texts. An operator's limits make a handful; beyond, the text for any charges serves.
+const MAX_STRAIGHT_TEXTS: usize = 512;
 
 /// A double holds every whole number up to here.
 const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -156,12 +166,34 @@ impl Script {
         SCRIPTS[purpose as usize][usize::from(shape.0)].get_or_init(|| Self::join(purpose, shape))
     }
 
+    /// The script for these charges, joined once in the life of the process: one written out for just them, where there is one.
+    pub fn of_charges(charges: &[Charge<'_>], places: &[Place]) -> &'static Self {
+        let straight = Straight::of(charges, places).and_then(Self::straight);
+        straight.unwrap_or_else(|| Self::of(Purpose::Acquire, Shape::of_charges(charges)))
+    }
+
+    fn straight(straight: Straight) -> Option<&'static Self> {
+        static SCRIPTS: RwLock<BTreeMap<Straight, &'static Script>> = RwLock::new(BTreeMap::new());
+        if let Some(script) = SCRIPTS.read().get(&straight) {
+            return Some(script);
+        }
+        let mut scripts = SCRIPTS.write();
+        if scripts.len() >= MAX_STRAIGHT_TEXTS {
+            return None;
+        }
+        let joined = || &*Box::leak(Box::new(Self::new(straight.join(RECORDS_LUA))));
+        Some(*scripts.entry(straight).or_insert_with(joined))
+    }
+
     fn join(purpose: Purpose, shape: Shape) -> Self {
         let main = match purpose {
             Purpose::Acquire => ACQUIRE_LUA,
             Purpose::Settle => SETTLE_LUA,
         };
-        let text = join::join(shape, RECORDS_LUA, main);
+        Self::new(join::join(shape, RECORDS_LUA, main))
+    }
+
+    fn new(text: String) -> Self {
         let sha1 = hex(&Sha1::digest(text.as_bytes()));
         Self { text, sha1 }
     }

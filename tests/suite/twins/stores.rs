@@ -124,7 +124,7 @@ impl World {
         let mut arguments = Vec::new();
         script::write_charges(&mut arguments, Some(Timestamp(now)), groups, &charges, &places);
         let before = self.dump();
-        let (reply, ttls) = self.run(Script::of(Purpose::Acquire, Shape::of_charges(&charges)), &keys, &arguments);
+        let (reply, ttls) = self.run(Script::of_charges(&charges, &places), &keys, &arguments);
         let acquired = script::read_acquired(&reply, asks.len()).expect("a reply of this script");
         same(&acquired.outcome, &expected);
         if !expected.admitted {
@@ -427,7 +427,7 @@ fn decide(world: &mut World, clock: Option<Timestamp>, asks: &[Ask<'_>]) -> (Acq
     let (keys, groups, places) = places(asks.iter().map(|ask| (ask.limit, ask.caller[0])));
     let mut arguments = Vec::new();
     script::write_charges(&mut arguments, clock, groups, &charges, &places);
-    let script = Script::of(Purpose::Acquire, Shape::of_charges(&charges));
+    let script = Script::of_charges(&charges, &places);
     let count = keys.len().to_string();
     let mut words: Vec<&[u8]> = vec![b"EVAL", script.text.as_bytes(), count.as_bytes()];
     words.extend(keys.iter().map(|key| key.as_bytes()));
