@@ -1,14 +1,15 @@
 -- What acquire.lua does, for the decision that is met most: a few charges of counters that lie in strings, each counter named
 -- once. The loader writes it out for the algorithms of those charges: no loop, no table, no call of a function of ours.
 --
--- KEYS, ARGV[1] and the reply are those of acquire.lua; so is every number. The loader repeats what stands between `--: each group`
+-- KEYS and the reply are those of acquire.lua, and so is every number. ARGV[1] has the clock, and of each charge's row only the
+-- first seven. The loader repeats what stands between `--: each group`
 -- or `--: each row` and `--: end` for each group, or each row of the group around it; a word that ends in `_group` or `_row` gets its
 -- number; `each_row(...)` is a list of it for each row, and `{...}` in a string is that for each row, one after the other.
 
-local COST, ENFORCED, ID = 5, 6, 9
+local COST, ENFORCED, ID = 5, 6, 7
 
-local now, _, each_row(p_row[1], p_row[2], p_row[3], p_row[4], p_row[5], p_row[6], p_row[7], p_row[8], p_row[9], p_row[10]) =
-  struct.unpack('<dd{dddddddddd}', ARGV[1])
+local now, each_row(p_row[1], p_row[2], p_row[3], p_row[4], p_row[5], p_row[6], p_row[7]) =
+  struct.unpack('<d{ddddddd}', ARGV[1])
 if now == 0 then
   local time = redis.call('TIME')
   local micros = time[2] + 0

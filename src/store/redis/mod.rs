@@ -198,10 +198,8 @@ impl Shared for RedisStore {
     fn acquire<'a>(&'a self, shard: Shard, _now: Timestamp, charges: &'a [Charge<'_>]) -> Call<'a, Outcome> {
         let layout = self.layout(charges.iter().map(|charge| (charge.meter, charge.parts.as_slice())));
         // Outside the future, and so outside its deadline: the first of a shape has its script joined.
-        let script = Script::of_charges(charges, &layout.places);
+        let (script, argument) = script::acquire(None, layout.groups, charges, &layout.places);
         Box::pin(async move {
-            let mut argument = Vec::new();
-            script::write_charges(&mut argument, None, layout.groups, charges, &layout.places);
             let reply = self.run(shard, script, &layout.keys, &argument).await?;
             let acquired =
                 script::read_acquired(&reply, charges.len()).map_err(|_| StoreError::Nonsense("to a decision"))?;

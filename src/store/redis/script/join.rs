@@ -6,6 +6,7 @@
 //! of its own; a row's algorithm is the last argument of a call that chooses by it.
 
 use super::{CALENDAR_BIT, Shape, Twin};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The functions that `acquire.lua` and `settle.lua` call for the algorithm of a row and whose results they use: the
 /// choice is written in at the call.
@@ -202,23 +203,19 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
 /// Joins the definitions without a name and what they refer to, directly or not; the others are left out.
 pub(super) fn reached(definitions: Vec<Definition>) -> String {
     let mut kept: Vec<String> = Vec::new();
+    let mut wanted: BTreeSet<String> = BTreeSet::new();
+    // A name may be defined again by another file, to the same value.
+    let mut constants: BTreeMap<String, String> = BTreeMap::new();
     for definition in definitions.into_iter().rev() {
-        let wanted = |name: &String| kept.iter().any(|text| words(text).any(|word| word == name));
-        if !definition.names.is_empty() && !definition.names.iter().any(wanted) {
-            continue;
-        }
-        if definition.constants.is_empty() {
-            kept.push(without_comments(&definition.text));
-            continue;
-        }
-        // A name may be defined again by another file, to the same value.
-        for (name, value) in definition.names.iter().zip(&definition.constants) {
-            for text in &mut kept {
-                *text =
-                    words(text).map(|word| if word == name { format!("({value})") } else { word.to_owned() }).collect();
-            }
+        constants.extend(definition.names.iter().cloned().zip(definition.constants.iter().cloned()));
+        let is_wanted = definition.names.is_empty() || definition.names.iter().any(|name| wanted.contains(name));
+        if is_wanted && definition.constants.is_empty() {
+            let text = without_comments(&definition.text);
+            wanted.extend(words(&text).map(str::to_owned));
+            kept.push(text);
         }
     }
     kept.reverse();
-    kept.concat()
+    let value = |word: &str| constants.get(word).map_or_else(|| word.to_owned(), |value| format!("({value})"));
+    words(&kept.concat()).map(value).collect()
 }
