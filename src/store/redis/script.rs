@@ -1,10 +1,10 @@
 //! The scripts that decide inside Redis: which parts of `lua/` make one, what it is given and what it answers.
 //!
 //! A script builds its functions anew on every call, so a script holds the functions of the algorithms that its
-//! decision needs and no others: there is one text for each [`Shape`], joined when first wanted and kept.
-//! Arguments and replies
-//! are doubles in one string: Redis passes a string on as it is, where every number of its own would be written
-//! out and read again. Nothing here does I/O.
+//! decision needs and no others: there is one text for each [`Shape`], joined when first wanted and kept. The decision that is
+//! met most, a few charges and no log, has not even those: its text is written out for them by [`straight`].
+//! Arguments and replies are doubles in one string: Redis passes a string on as it is, where every number of its own would be
+//! written out and read again. Nothing here does I/O.
 
 mod inline;
 mod join;

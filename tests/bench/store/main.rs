@@ -53,24 +53,34 @@ impl Kind {
         Self { name: name.to_owned(), beside, batches, commands_per_decision: commands[0].len(), keys, us: Vec::new() }
     }
 
-    /// Limits of one owner, by our script.
-    fn ours(server: &mut Server, name: &str, tail: &str, beside: &'static str, meters: &[Meter]) -> Self {
+    /// Limits by our script: each with the owner whose key its counter is in.
+    fn ours(server: &mut Server, name: &str, beside: &'static str, limits: &[(&str, Meter)]) -> Self {
         let charge = |meter| Charge { meter, parts: Default::default(), cost: UNIT, enforced: true };
-        let charges: Vec<Charge<'_>> = meters.iter().map(charge).collect();
-        let places: Vec<Place> =
-            meters.iter().map(|meter| Place { key: 0, record: record_id(&meter.identity) }).collect();
-        let groups = usize::from(!meters.iter().any(|meter| script::is_log(meter.algorithm)));
-        let (script, argument) = script::acquire(None, groups, &charges, &places);
+        let charges: Vec<Charge<'_>> = limits.iter().map(|(_, meter)| charge(meter)).collect();
+        let mut owners: Vec<&str> = limits.iter().map(|(owner, _)| *owner).collect();
+        owners.dedup();
+        let place = |(owner, meter): &(&str, Meter)| Place {
+            key: owners.iter().position(|known| known == owner).expect("it is one of them"),
+            record: record_id(&meter.identity),
+        };
+        let places: Vec<Place> = limits.iter().map(place).collect();
+        let logs = limits.iter().filter(|(_, meter)| script::is_log(meter.algorithm)).count();
+        let (script, argument) = script::acquire(None, owners.len() - logs, &charges, &places);
         server.load(&script.text);
+        let keys_of = |caller| owners.iter().map(|owner| key(owner, caller)).collect::<Vec<String>>();
         let command = |caller| {
+            let (keys, count) = (keys_of(caller), owners.len().to_string());
+            let mut words = vec![&b"EVALSHA"[..], script.sha1.as_bytes(), count.as_bytes()];
+            words.extend(keys.iter().map(|key| key.as_bytes()));
+            words.push(&argument);
             let mut command = Vec::new();
-            encode(&mut command, &[b"EVALSHA", script.sha1.as_bytes(), b"1", key(tail, caller).as_bytes(), &argument]);
+            encode(&mut command, &words);
             vec![command]
         };
         let commands: Vec<_> = (0..CALLERS).map(command).collect();
-        let kind = Self::new(name, beside, &commands, vec![key(tail, 0)]);
+        let kind = Self::new(name, beside, &commands, keys_of(0));
         server.pipeline(&kind.batches[0], PIPELINED, |reply| {
-            let acquired = script::read_acquired(reply, meters.len()).expect("a reply of this script");
+            let acquired = script::read_acquired(reply, limits.len()).expect("a reply of this script");
             assert!(acquired.outcome.admitted, "{name} is never refused");
         });
         kind
@@ -120,12 +130,15 @@ fn kinds(server: &mut Server) -> Vec<Kind> {
         Kind::classic(server, CLASSIC_THREE, CLASSIC_THREE, &["min", "hit", "day"]),
     ];
     for (index, algorithm) in ALGORITHMS.iter().enumerate() {
-        let meters = [meter(algorithm.name(), *algorithm, MINUTE)];
-        kinds.push(Kind::ours(server, algorithm.name(), &format!("by{index}"), CLASSIC_ONE, &meters));
+        let limits = [(&*format!("by{index}"), meter(algorithm.name(), *algorithm, MINUTE))];
+        kinds.push(Kind::ours(server, algorithm.name(), CLASSIC_ONE, &limits));
     }
-    let three =
-        [meter("min", &SlidingWindow, MINUTE), meter("hit", &TokenBucket, MINUTE), meter("day", &FixedWindow, DAY)];
-    kinds.push(Kind::ours(server, "3 limits of one owner", "pro", CLASSIC_THREE, &three));
+    for (name, owners) in [("3 limits of one owner", ["pro"; 3]), ("3 limits of two owners", ["adr", "tie", "tie"])] {
+        let meters =
+            [meter("min", &SlidingWindow, MINUTE), meter("hit", &TokenBucket, MINUTE), meter("day", &FixedWindow, DAY)];
+        let limits: Vec<(&str, Meter)> = owners.into_iter().zip(meters).collect();
+        kinds.push(Kind::ours(server, name, CLASSIC_THREE, &limits));
+    }
     kinds
 }
 

@@ -287,3 +287,61 @@ fn last_word(text: &str) -> &str {
     let start = text.rfind(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_')).map_or(0, |at| at + 1);
     &text[start..]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::join::definitions;
+    use super::*;
+
+    const LIBRARY: &str = "\
+local function half(number)
+  if number % 2 == 1 then
+    return -1
+  end
+  return number / 2
+end
+
+local function pair_of(number)
+  local twice = number * 2
+  return { number, twice }
+end
+
+local function grow(v, by)
+  v[2] = v[2] + by
+end
+
+local same_half = half
+";
+
+    /// What a text gives with all calls written out.
+    fn run(text: &str) -> (String, Vec<f64>) {
+        let mut inliner = Inliner::new(&definitions(LIBRARY), &[], []);
+        let written = inliner.write_out(text);
+        let written = inliner.spread(&written);
+        let lua = mlua::Lua::new();
+        let numbers: mlua::Variadic<f64> =
+            lua.load(&written).eval().unwrap_or_else(|error| panic!("{error}\n{written}"));
+        (written, numbers.to_vec())
+    }
+
+    #[test]
+    fn a_return_in_the_middle_leaves_the_function_and_nothing_else() {
+        let (text, numbers) =
+            run("local number = 7\nlocal a = half(number)\nlocal b = same_half(8)\nreturn a, b, number\n");
+        assert_eq!(numbers, [-1.0, 4.0, 7.0], "{text}");
+        assert!(!text.contains("half"), "{text}");
+    }
+
+    #[test]
+    fn a_call_among_the_arguments_or_in_a_condition_is_made_before() {
+        let (text, numbers) = run("local a = 0\nif half(half(10)) == -1 then\na = 1 + half(6) * 2\nend\nreturn a\n");
+        assert_eq!(numbers, [7.0], "{text}");
+    }
+
+    #[test]
+    fn a_list_is_the_variables_that_it_is_made_of_and_is_changed_in_place() {
+        let (text, numbers) = run("local v = pair_of(5)\ngrow(v, v[1])\nreturn v[1], v[2]\n");
+        assert_eq!(numbers, [5.0, 15.0], "{text}");
+        assert!(!text.contains('{') && !text.contains('['), "{text}");
+    }
+}
