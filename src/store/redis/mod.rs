@@ -217,13 +217,11 @@ impl Shared for RedisStore {
     }
 
     fn acquire<'a>(&'a self, shard: Shard, now: Timestamp, charges: &'a [Charge<'_>]) -> Call<'a, Outcome> {
-        // Outside the future, and so outside its deadline: the first of a shape has its script joined.
-        let script = Script::of(Purpose::Acquire, Shape::of_charges(charges));
+        let layout = self.layout(charges.iter().map(|charge| (charge.meter, charge.parts.as_slice())));
         let clock = self.at_given_time.then_some(now);
+        // Outside the future, and so outside its deadline: the first of a shape has its script joined.
+        let (script, argument) = script::acquire(clock, layout.groups, charges, &layout.places);
         Box::pin(async move {
-            let layout = self.layout(charges.iter().map(|charge| (charge.meter, charge.parts.as_slice())));
-            let mut argument = Vec::new();
-            script::write_charges(&mut argument, clock, layout.groups, charges, &layout.places);
             let reply = self.run(shard, script, &layout.keys, &argument).await?;
             let acquired =
                 script::read_acquired(&reply, charges.len()).map_err(|_| StoreError::Nonsense("to a decision"))?;
