@@ -2,7 +2,7 @@
 //!
 //! All kinds take turns, round after round, and each figure is the median over the rounds; a ratio is that of one round. What
 //! is measured is the processor time of the server, not the time that passes, so that a busy machine matters little. The quota
-//! is never used up: a decision that writes costs the most. The argument is the number of rounds.
+//! is never used up: a decision that writes costs the most. The arguments are how many rounds, and how many callers.
 
 mod server;
 
@@ -12,7 +12,7 @@ use sluicegate::charge::{Charge, Meter};
 use sluicegate::store::redis::script::{self, Place, record_id};
 use sluicegate::time::Millis;
 
-/// Callers that take turns, each with counters of its own.
+/// Callers that take turns, each with counters of its own, unless the second argument says otherwise.
 const CALLERS: usize = 10_000;
 /// Decisions that are sent at once.
 const PIPELINED: usize = 500;
@@ -54,7 +54,7 @@ impl Kind {
     }
 
     /// Limits by our script: each with the owner whose key its counter is in.
-    fn ours(server: &mut Server, name: &str, beside: &'static str, limits: &[(&str, Meter)]) -> Self {
+    fn ours(server: &mut Server, callers: usize, name: &str, beside: &'static str, limits: &[(&str, Meter)]) -> Self {
         let charge = |meter| Charge { meter, parts: Default::default(), cost: UNIT, enforced: true };
         let charges: Vec<Charge<'_>> = limits.iter().map(|(_, meter)| charge(meter)).collect();
         let mut owners: Vec<&str> = limits.iter().map(|(owner, _)| *owner).collect();
@@ -77,7 +77,7 @@ impl Kind {
             encode(&mut command, &words);
             vec![command]
         };
-        let commands: Vec<_> = (0..CALLERS).map(command).collect();
+        let commands: Vec<_> = (0..callers).map(command).collect();
         let kind = Self::new(name, beside, &commands, keys_of(0));
         server.pipeline(&kind.batches[0], PIPELINED, |reply| {
             let acquired = script::read_acquired(reply, limits.len()).expect("a reply of this script");
@@ -87,7 +87,7 @@ impl Kind {
     }
 
     /// Limits that each have a key and a call.
-    fn classic(server: &mut Server, name: &str, beside: &'static str, tails: &[&str]) -> Self {
+    fn classic(server: &mut Server, callers: usize, name: &str, beside: &'static str, tails: &[&str]) -> Self {
         let sha1 = server.load(include_str!("classic.lua"));
         let (rate, burst) = ((COUNT as f64 / MINUTE as f64).to_string(), COUNT.to_string());
         let command = |caller, tail| {
@@ -100,7 +100,7 @@ impl Kind {
             command
         };
         let commands: Vec<Vec<_>> =
-            (0..CALLERS).map(|caller| tails.iter().map(|tail| command(caller, tail)).collect()).collect();
+            (0..callers).map(|caller| tails.iter().map(|tail| command(caller, tail)).collect()).collect();
         Self::new(name, beside, &commands, tails.iter().map(|tail| key(tail, 0)).collect())
     }
 
@@ -110,7 +110,7 @@ impl Kind {
         for batch in &self.batches {
             server.pipeline(batch, PIPELINED * self.commands_per_decision, |_| {});
         }
-        (server.cpu_us() - begun) / CALLERS as f64
+        (server.cpu_us() - begun) / (self.batches.len() * PIPELINED) as f64
     }
 
     /// What its counters of one caller take.
@@ -124,20 +124,20 @@ impl Kind {
     }
 }
 
-fn kinds(server: &mut Server) -> Vec<Kind> {
+fn kinds(server: &mut Server, callers: usize) -> Vec<Kind> {
     let mut kinds = vec![
-        Kind::classic(server, CLASSIC_ONE, CLASSIC_ONE, &["one"]),
-        Kind::classic(server, CLASSIC_THREE, CLASSIC_THREE, &["min", "hit", "day"]),
+        Kind::classic(server, callers, CLASSIC_ONE, CLASSIC_ONE, &["one"]),
+        Kind::classic(server, callers, CLASSIC_THREE, CLASSIC_THREE, &["min", "hit", "day"]),
     ];
     for (index, algorithm) in ALGORITHMS.iter().enumerate() {
         let limits = [(&*format!("by{index}"), meter(algorithm.name(), *algorithm, MINUTE))];
-        kinds.push(Kind::ours(server, algorithm.name(), CLASSIC_ONE, &limits));
+        kinds.push(Kind::ours(server, callers, algorithm.name(), CLASSIC_ONE, &limits));
     }
     for (name, owners) in [("3 limits of one owner", ["pro"; 3]), ("3 limits of two owners", ["adr", "tie", "tie"])] {
         let meters =
             [meter("min", &SlidingWindow, MINUTE), meter("hit", &TokenBucket, MINUTE), meter("day", &FixedWindow, DAY)];
         let limits: Vec<(&str, Meter)> = owners.into_iter().zip(meters).collect();
-        kinds.push(Kind::ours(server, name, CLASSIC_THREE, &limits));
+        kinds.push(Kind::ours(server, callers, name, CLASSIC_THREE, &limits));
     }
     kinds
 }
@@ -153,11 +153,13 @@ fn load() -> String {
 }
 
 fn main() {
-    // Cargo passes flags of its own; the number is ours.
-    let rounds = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(ROUNDS).max(1);
+    // Cargo passes flags of its own; the numbers are ours.
+    let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
+    let rounds = numbers.first().copied().unwrap_or(ROUNDS).max(1);
+    let callers = numbers.get(1).copied().unwrap_or(CALLERS).next_multiple_of(PIPELINED).max(PIPELINED);
     let mut server = Server::start();
     let load_before = load();
-    let mut kinds = kinds(&mut server);
+    let mut kinds = kinds(&mut server, callers);
     for kind in &kinds {
         kind.round(&mut server);
     }
@@ -171,7 +173,7 @@ fn main() {
         }
     }
     println!(
-        "Redis {}, {} cores, load {load_before} before and {} after; {rounds} rounds of {CALLERS} decisions, one a caller, {PIPELINED} in a pipeline",
+        "Redis {}, {} cores, load {load_before} before and {} after; {rounds} rounds of {callers} decisions, one a caller, {PIPELINED} in a pipeline",
         server.info("redis_version"),
         std::thread::available_parallelism().map_or(0, usize::from),
         load(),
