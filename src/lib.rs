@@ -9,7 +9,7 @@
 //!
 //! **Layers**, imports only downwards: 0 [`time`], [`metrics`] · 1 [`config`], [`request`], [`algorithm`] ·
 //! 2 [`charge`], [`upstream`] · 3 [`policy`], [`store`] · 4 [`limiter`] · 5 [`proxy`], [`load`], [`reload`], [`admin`] ·
-//! 6 [`server`], [`cli`]. Everything up to 4 but a store's own I/O is pure: no clock, no Pingora; time comes in as a
+//! 6 [`server`], [`replay`], [`cli`]. Everything up to 4 but a store's own I/O is pure: no clock, no Pingora; time comes in as a
 //! value. The tests hold this order.
 
 #![forbid(unsafe_code)]
@@ -25,6 +25,7 @@ pub mod metrics;
 pub mod policy;
 pub mod proxy;
 pub mod reload;
+pub mod replay;
 pub mod request;
 pub mod server;
 pub mod store;

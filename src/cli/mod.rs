@@ -5,6 +5,7 @@
 
 mod check;
 mod demo;
+mod replay;
 mod run;
 
 use clap::{Args, Parser, Subcommand};
@@ -41,6 +42,8 @@ enum Command {
     Demo(demo::Demo),
     /// Report every problem of a configuration, or a summary of it; opens no port.
     Check(check::Check),
+    /// Tell what the configuration would have done to the traffic of access logs.
+    Replay(replay::Replay),
 }
 
 #[derive(Args)]
@@ -66,6 +69,7 @@ pub fn main(early_reload: Arc<AtomicBool>) -> ExitCode {
         Some(Command::Run(file)) => run::run(file.path(), early_reload),
         Some(Command::Demo(demo)) => demo.run(early_reload),
         Some(Command::Check(check)) => check.run(),
+        Some(Command::Replay(replay)) => replay.run(),
         None if cli.test => check::Check::of(cli.file).run(),
         None => run::run(cli.file.path(), early_reload),
     }

@@ -7,8 +7,9 @@
 use super::rejection::Rejection;
 use crate::config::model::RouteAuth;
 use crate::policy::facts::{Draw, Facts};
+use crate::policy::limit::TierIndex;
 use crate::policy::{ANONYMOUS, Policy};
-use crate::request::caller::Identity;
+use crate::request::caller::{Identity, WrongKey};
 use crate::request::client::{Client, contains};
 use crate::request::credential;
 use crate::request::host::Target;
@@ -30,6 +31,23 @@ pub struct Inputs<'a> {
     /// HTTP/2's `:authority`.
     pub authority: Option<&'a [u8]>,
     pub headers: &'a HeaderMap,
+}
+
+/// Whom a request comes from: by the key it carries, or as somebody recorded who no longer has the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// By the key in the request.
+    Sent,
+    /// By a key of the policy, an index into its keys; its dates and its scope hold as ever.
+    Key(usize),
+    /// A consumer of the policy, by whichever of its keys.
+    Consumer(usize),
+    /// Somebody of a tier, nobody knows who: counted by address.
+    Tier(TierIndex),
+    /// Without a key.
+    Nobody,
+    /// With a key that is wrong.
+    WrongKey,
 }
 
 /// Target and path in their normal form, or what is wrong with them.
@@ -67,6 +85,17 @@ pub fn assess<'a>(
     address: &'a Result<Address<'a>, &'static str>,
     now: Timestamp,
 ) -> Assessment<'a> {
+    assess_as(policy, inputs, address, Claim::Sent, now)
+}
+
+/// As [`assess`], for a caller who is known in another way.
+pub fn assess_as<'a>(
+    policy: &'a Policy,
+    inputs: &Inputs<'a>,
+    address: &'a Result<Address<'a>, &'static str>,
+    claim: Claim,
+    now: Timestamp,
+) -> Assessment<'a> {
     let client = policy.address_rules.client(inputs.peer, inputs.headers);
     let mut assessment = Assessment {
         facts: Facts {
@@ -86,7 +115,7 @@ pub fn assess<'a>(
         key: None,
         trusted_peer: client.trusted_peer,
     };
-    if let Err(refusal) = assessment.admit(policy, inputs, address, client, now) {
+    if let Err(refusal) = assessment.admit(policy, inputs, address, (client, claim), now) {
         assessment.rejection = Some(refusal.rejection);
         assessment.draw = refusal.draw;
     }
@@ -130,7 +159,7 @@ impl<'a> Assessment<'a> {
         policy: &'a Policy,
         inputs: &Inputs<'a>,
         address: &'a Result<Address<'a>, &'static str>,
-        client: Client,
+        (client, claim): (Client, Claim),
         now: Timestamp,
     ) -> Result<(), Refusal> {
         if contains(&policy.deny, client.address) {
@@ -146,7 +175,7 @@ impl<'a> Assessment<'a> {
             self.draw = Draw::Address;
             return Ok(());
         }
-        self.identify(policy, inputs, address, now)
+        self.identify(policy, inputs, address, claim, now)
     }
 
     /// A preflight takes the route of the request it asks for.
@@ -171,32 +200,17 @@ impl<'a> Assessment<'a> {
         policy: &'a Policy,
         inputs: &Inputs<'a>,
         address: &'a Address<'a>,
+        claim: Claim,
         now: Timestamp,
     ) -> Result<(), Refusal> {
         let route = &policy.routes[self.facts.route.expect("the route was found before the caller")];
         if route.auth != RouteAuth::None {
-            let presented = credential::find(&policy.sources, inputs.headers, address.target.query);
-            match policy.keys.identify(&presented, now) {
-                Identity::Anonymous if route.auth == RouteAuth::Required || !policy.anonymous => {
-                    return Err(self.refuse_key("missing", Refusal::new(Rejection::MissingKey)));
-                }
-                Identity::Anonymous => {}
-                Identity::Ambiguous => {
-                    let rejection = Rejection::BadRequest("The request carries two different API keys.");
-                    return Err(self.refuse_key("ambiguous", Refusal::new(rejection)));
-                }
-                Identity::Wrong(wrong) => {
-                    let refusal = Refusal { rejection: Rejection::InvalidKey, draw: Draw::WrongKey };
-                    return Err(self.refuse_key(wrong.reason(), refusal));
-                }
-                Identity::Known(index) => {
-                    let record = policy.keys.record(index);
-                    self.key = Some(index);
-                    self.facts.consumer = Some(record.consumer());
-                    self.facts.tier = policy.consumers[record.consumer()].tier;
-                    if !record.permits(inputs.method, address.path.matching(), self.facts.address) {
-                        return Err(self.refuse_key("forbidden", Refusal::new(Rejection::Forbidden)));
-                    }
+            match claim {
+                Claim::Consumer(consumer) => self.is_consumer(policy, consumer),
+                Claim::Tier(tier) => self.facts.tier = tier,
+                Claim::Sent | Claim::Key(_) | Claim::Nobody | Claim::WrongKey => {
+                    let identity = identity(policy, inputs, address, claim, now);
+                    self.recognise(policy, inputs, address, identity, route.auth)?;
                 }
             }
         }
@@ -206,9 +220,60 @@ impl<'a> Assessment<'a> {
         Ok(())
     }
 
+    fn recognise(
+        &mut self,
+        policy: &'a Policy,
+        inputs: &Inputs<'a>,
+        address: &'a Address<'a>,
+        identity: Identity,
+        auth: RouteAuth,
+    ) -> Result<(), Refusal> {
+        match identity {
+            Identity::Anonymous if auth == RouteAuth::Required || !policy.anonymous => {
+                Err(self.refuse_key("missing", Refusal::new(Rejection::MissingKey)))
+            }
+            Identity::Anonymous => Ok(()),
+            Identity::Ambiguous => {
+                let rejection = Rejection::BadRequest("The request carries two different API keys.");
+                Err(self.refuse_key("ambiguous", Refusal::new(rejection)))
+            }
+            Identity::Wrong(wrong) => {
+                let refusal = Refusal { rejection: Rejection::InvalidKey, draw: Draw::WrongKey };
+                Err(self.refuse_key(wrong.reason(), refusal))
+            }
+            Identity::Known(index) => {
+                let record = policy.keys.record(index);
+                self.key = Some(index);
+                self.is_consumer(policy, record.consumer());
+                if record.permits(inputs.method, address.path.matching(), self.facts.address) {
+                    return Ok(());
+                }
+                Err(self.refuse_key("forbidden", Refusal::new(Rejection::Forbidden)))
+            }
+        }
+    }
+
+    fn is_consumer(&mut self, policy: &Policy, consumer: usize) {
+        self.facts.consumer = Some(consumer);
+        self.facts.tier = policy.consumers[consumer].tier;
+    }
+
     fn refuse_key(&mut self, reason: &'static str, refusal: Refusal) -> Refusal {
         self.auth_failure = Some(reason);
         refusal
+    }
+}
+
+/// What the keys say of a claim; one that is not about keys is without one.
+fn identity(policy: &Policy, inputs: &Inputs<'_>, address: &Address<'_>, claim: Claim, now: Timestamp) -> Identity {
+    match claim {
+        Claim::Sent => {
+            let presented = credential::find(&policy.sources, inputs.headers, address.target.query);
+            policy.keys.identify(&presented, now)
+        }
+        Claim::Key(index) => policy.keys.standing(index, now),
+        Claim::WrongKey => Identity::Wrong(WrongKey::Invalid),
+        Claim::Nobody | Claim::Consumer(_) | Claim::Tier(_) => Identity::Anonymous,
     }
 }
 

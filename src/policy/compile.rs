@@ -20,7 +20,7 @@ use crate::request::route::{RouteSpec, Router};
 use std::ops::Range;
 
 /// The name of the limit behind `[auth].failures`.
-const FAILURES: &str = "auth-failures";
+pub const FAILURES: &str = "auth-failures";
 
 /// Compiles a configuration. The policy is absent when any problem is an error.
 pub fn compile(config: &Config) -> (Option<Policy>, Vec<Problem>) {

@@ -25,7 +25,7 @@ use limit::{Limit, TierIndex};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-pub use compile::compile;
+pub use compile::{FAILURES, compile};
 
 #[cfg(test)]
 mod tests;

@@ -33,6 +33,10 @@ impl Axis {
         };
         Self { scope, tag: tag.into_boxed_str() }
     }
+
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
 }
 
 /// The values of `axes` for a request, in order.

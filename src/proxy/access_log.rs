@@ -42,13 +42,15 @@ pub struct Line<'a> {
     pub limit: Option<&'a str>,
     pub cost: Option<f64>,
     pub remaining: Option<i64>,
+    /// The store's instant of the decision, as `time`; absent when no limit was asked.
+    pub decided_at: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<&'a str>,
 }
 
 impl Line<'_> {
     /// The names of its members, in order.
-    const MEMBERS: [&'static str; 19] = [
+    const MEMBERS: [&'static str; 20] = [
         "time",
         "request_id",
         "client_ip",
@@ -67,6 +69,7 @@ impl Line<'_> {
         "limit",
         "cost",
         "remaining",
+        "decided_at",
         "error",
     ];
 }
@@ -243,6 +246,7 @@ mod tests {
             limit: None,
             cost: None,
             remaining: None,
+            decided_at: None,
             error: None,
         }
     }
@@ -262,7 +266,7 @@ mod tests {
         (full.consumer, full.key_id, full.tier, full.route) = (Some("c"), Some("k"), Some("t"), Some("r"));
         (full.upstream, full.upstream_ms, full.limit) = (Some("u"), Some(1.5), Some("l"));
         (full.client_ip, full.cost, full.remaining) = (Some([127, 0, 0, 1].into()), Some(1.0), Some(3));
-        full.error = Some("e");
+        (full.decided_at, full.error) = (Some("d"), Some("e"));
         let json = serde_json::to_string(&full).unwrap();
         let places: Vec<_> = Line::MEMBERS.iter().map(|name| json.find(&format!("\"{name}\":"))).collect();
         assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{json}");

@@ -90,6 +90,7 @@ impl Gate {
         let verdict = context.decision.as_ref().map(|decision| decision.verdict(policy));
         let shown = verdict.as_ref().and_then(|verdict| verdict.refusing().or_else(|| verdict.shown()));
         let path = logged_path(context);
+        let decided_at = context.decision.as_ref().map(|decision| time_text(decision.at));
         self.access_log.write(&Line {
             time: &time_text(Clock::wall()),
             request_id: context.request_id(),
@@ -109,6 +110,7 @@ impl Gate {
             limit: shown.map(|status| &*status.limit.name),
             cost: shown.map(|status| status.cost as f64 / UNIT as f64),
             remaining: shown.map(|status| status.remaining_requests()),
+            decided_at: decided_at.as_deref(),
             error: context.rejection.map(|rejection| rejection.parts().1),
         });
     }

@@ -184,16 +184,18 @@ impl KeyTable {
         let digest: [u8; 32] = Sha256::digest(key).into();
         let index = self.position(&digest).map(|index| index as usize);
         let record = index.map_or(&self.decoy, |index| &self.records[index]);
-        // All four are worked out, whatever the first says, so that each kind of wrong key takes the same time.
+        // All of it is worked out, whatever the first says, so that each kind of wrong key takes the same time.
         let is_known = bool::from(record.digest.ct_eq(&digest));
-        let (is_early, is_late, is_disabled) = (now < record.not_before, now >= record.expires, record.disabled);
-        match (index.filter(|_| is_known), is_disabled, is_early, is_late) {
-            (None, ..) => Identity::Wrong(WrongKey::Invalid),
-            (_, true, ..) => Identity::Wrong(WrongKey::Disabled),
-            (_, _, true, _) => Identity::Wrong(WrongKey::NotYetValid),
-            (_, _, _, true) => Identity::Wrong(WrongKey::Expired),
-            (Some(index), ..) => Identity::Known(index),
+        match (index.filter(|_| is_known), record.fault(now)) {
+            (None, _) => Identity::Wrong(WrongKey::Invalid),
+            (Some(_), Some(fault)) => Identity::Wrong(fault),
+            (Some(index), None) => Identity::Known(index),
         }
+    }
+
+    /// What a request by the key at this index is at `now`, as if it had shown it.
+    pub fn standing(&self, index: usize, now: Timestamp) -> Identity {
+        self.records[index].fault(now).map_or(Identity::Known(index), Identity::Wrong)
     }
 
     fn position(&self, digest: &[u8; 32]) -> Option<u32> {
@@ -235,6 +237,17 @@ impl KeyRecord {
             restriction: None,
             consumer: 0,
             disabled: true,
+        }
+    }
+
+    /// Why it may not be used at `now`.
+    fn fault(&self, now: Timestamp) -> Option<WrongKey> {
+        let (is_early, is_late) = (now < self.not_before, now >= self.expires);
+        match (self.disabled, is_early, is_late) {
+            (true, ..) => Some(WrongKey::Disabled),
+            (_, true, _) => Some(WrongKey::NotYetValid),
+            (_, _, true) => Some(WrongKey::Expired),
+            _ => None,
         }
     }
 

@@ -108,6 +108,7 @@ fn every_line_has_every_field_of_the_contract() {
         "limit",
         "cost",
         "remaining",
+        "decided_at",
     ];
     for line in gateway.access_log() {
         let missing: Vec<_> = names.iter().filter(|name| line.get(name).is_none()).collect();

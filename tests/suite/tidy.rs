@@ -29,6 +29,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("load", 5),
     ("reload", 5),
     ("server", 6),
+    ("replay", 6),
     ("cli", 6),
     ("main", 6),
 ];
@@ -46,6 +47,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("reload", "load"),
     ("reload", "proxy"),
     ("cli", "server"),
+    ("cli", "replay"),
     ("main", "cli"),
     ("main", "server"),
 ];
