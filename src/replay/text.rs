@@ -169,9 +169,8 @@ fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>, total: usize)
     };
     let widths: Vec<usize> = (0..header.len()).map(width).collect();
     let is_number = |column: usize| {
-        rows.iter().all(|row| {
-            row[column].starts_with(|first: char| first.is_ascii_digit() || first == '<') && !row[column].contains('T')
-        })
+        let mut letters = rows.iter().flat_map(|row| row[column].chars());
+        letters.all(|letter| letter.is_ascii_digit() || ".<% ".contains(letter))
     };
     let numeric: Vec<bool> = (0..header.len()).map(|column| column > 0 && is_number(column)).collect();
     let mut out = String::from("\n");

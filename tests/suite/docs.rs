@@ -23,7 +23,7 @@ fn pages() -> Vec<PathBuf> {
 }
 
 /// The blocks of code of a page: language and text.
-fn blocks(page: &str) -> Vec<(&str, &str)> {
+pub fn blocks(page: &str) -> Vec<(&str, &str)> {
     let fenced = page.split("\n```").skip(1).step_by(2);
     fenced.filter_map(|block| block.split_once('\n')).collect()
 }

@@ -48,6 +48,7 @@ mod proxying;
 mod redis_exact;
 mod redis_faults;
 mod redis_tls;
+mod replay;
 mod request_smuggling;
 mod retry_after;
 mod sentinel;
