@@ -94,6 +94,10 @@ impl Replay {
         let format = self.fields.map_or_else(Format::known, Format::Given);
         let options = Options { host: self.host, tier: self.assume_tier, format: &format };
         let judge = options.judge(&path, true)?;
+        let unknown = self.fail_if.iter().find_map(|condition| Some((condition, judge.unknown_name(&condition.part)?)));
+        if let Some((condition, name)) = unknown {
+            return Err(Failure::usage(format!("`{condition}`: there is no {name}")));
+        }
         let old = self.compare.as_deref().map(|path| options.judge(path, false)).transpose()?;
         let titles = Titles {
             configuration: path.display().to_string(),
@@ -103,10 +107,6 @@ impl Replay {
         };
         let replayed = replay::run(Plan { logs: self.logs, format, judge, old }).map_err(Failure::new)?;
         let report = Report::new(&replayed, titles, &self.fail_if);
-        let unknown = self.fail_if.iter().find_map(|condition| Some((condition, report.unknown_name(condition)?)));
-        if let Some((condition, name)) = unknown {
-            return Err(Failure::usage(format!("`{condition}`: there is no {name}")));
-        }
         if let Some(page) = &self.html {
             let named = |error: io::Error| Failure::new(format!("{}: {error}", page.display()));
             std::fs::write(page, replay::page(&report)).map_err(named)?;

@@ -4,7 +4,9 @@
 //! [`super::plot::escaped`], and the page's own policy forbids scripts and loading besides.
 
 use super::plot::{Layer, escaped, stacked};
-use super::report::{CallerRows, ChangeRows, DifferenceRows, First, LimitRow, NamedCount, Report, Row, Times};
+use super::report::{
+    CallerRow, CallerRows, ChangeRows, DifferenceRows, First, LimitRow, NamedCount, Report, Row, Times,
+};
 use super::text::percent;
 use std::fmt::Write;
 
@@ -168,13 +170,19 @@ fn rows(out: &mut String, title: &str, noun: &str, rows: &[Row]) {
 
 fn callers(out: &mut String, title: &str, callers: &CallerRows) {
     let header = ["caller", "tier", "requests", "refused", "first refused", "by limit", "by limits"];
-    let cells = |row: &super::report::CallerRow| {
-        let [at, limit] = first(row.first_refused.as_ref());
-        let tier = row.tier.as_deref().unwrap_or("-");
-        let limits = words(&listed(&row.by_limit));
-        vec![words(&row.name), words(tier), number(row.requests), number(row.refused), at, limit, limits]
+    let cells = |row: &CallerRow| {
+        let mut cells = changed_cells(row);
+        cells.insert(2, number(row.requests));
+        cells
     };
     table(out, title, &header, callers.hardest_hit.iter().map(cells).collect());
+}
+
+/// Of a caller of whom only the requests that fare otherwise are known.
+fn changed_cells(row: &CallerRow) -> Vec<Cell> {
+    let [at, limit] = first(row.first_refused.as_ref());
+    let tier = words(row.tier.as_deref().unwrap_or("-"));
+    vec![words(&row.name), tier, number(row.refused), at, limit, words(&listed(&row.by_limit))]
 }
 
 fn difference(out: &mut String, title: &str, difference: &DifferenceRows) {
@@ -188,7 +196,9 @@ fn change(out: &mut String, name: &str, change: &ChangeRows, compared: u64) {
     let share = percent(change.requests, compared);
     let limits = listed(&change.by_limit);
     let _ = writeln!(out, "<p>{name}: <b>{}</b> ({}) {}</p>", change.requests, escaped(&share), escaped(&limits));
-    callers(out, &format!("{name} callers"), &change.callers);
+    let header = ["caller", "tier", "requests", "first", "by limit", "by limits"];
+    let rows = change.callers.hardest_hit.iter().map(changed_cells).collect();
+    table(out, &format!("{name} callers"), &header, rows);
 }
 
 fn listed(counts: &[NamedCount]) -> String {

@@ -3,11 +3,13 @@
 //! What a log cannot repeat is filled in from what it says: a key is known by its id, a consumer by its name, and a
 //! request that was invalid then is so again. A preflight is not told apart in logs: `OPTIONS` without a caller is one.
 
+use super::condition::Part;
 use super::record::Record;
 use crate::config::model::{Config, Name, Scope};
 use crate::limiter::assess::{Claim, Inputs, address, assess_as};
 use crate::limiter::rejection::Rejection;
 use crate::limiter::{Decision, decide};
+use crate::metrics::UNMATCHED;
 use crate::policy::{ANONYMOUS, Policy};
 use crate::store::memory::{MemoryStore, SWEEP_BUDGET};
 use futures_util::FutureExt;
@@ -193,6 +195,18 @@ impl Judge {
             by_scope || limit.when.as_ref().is_some_and(|when| when.headers.iter().any(|(name, _)| !told(name)))
         };
         self.policy.limits.iter().filter(is_blind).map(|limit| &*limit.name).collect()
+    }
+
+    /// The name in a condition that this policy does not have.
+    pub fn unknown_name<'c>(&self, part: &'c Part) -> Option<&'c str> {
+        let policy = &self.policy;
+        let (name, is_known) = match part {
+            Part::All => return None,
+            Part::Tier(name) => (name, tier_of(policy, name).is_some()),
+            Part::Route(name) => (name, *name == UNMATCHED || policy.routes.iter().any(|route| *route.name == **name)),
+            Part::Limit(name) => (name, policy.limits.iter().any(|limit| *limit.name == **name)),
+        };
+        (!is_known).then_some(name)
     }
 
     /// The caller's name.

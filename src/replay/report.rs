@@ -13,12 +13,10 @@ use super::timeline::Bucket;
 use crate::algorithm::UNIT;
 use crate::algorithm::calendar::rfc3339;
 use crate::config::model::Mode;
+use crate::metrics::UNMATCHED;
 use crate::time::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// The name of requests that no route took, as in metrics.
-const UNMATCHED: &str = crate::metrics::UNMATCHED;
 
 /// All of it.
 #[derive(Debug, Serialize)]
@@ -188,18 +186,6 @@ impl Report {
     /// Whether nothing at all could be read.
     pub fn is_unreadable(&self) -> bool {
         self.read.lines > 0 && self.read.unreadable == self.read.lines
-    }
-
-    /// The name that a condition speaks of and that this policy does not have.
-    pub fn unknown_name<'c>(&self, condition: &'c Condition) -> Option<&'c str> {
-        let in_rows = |rows: &[Row], name: &str| rows.iter().any(|row| row.name == name);
-        let (name, is_known) = match &condition.part {
-            Part::All => return None,
-            Part::Tier(name) => (name, in_rows(&self.tiers, name)),
-            Part::Route(name) => (name, in_rows(&self.routes, name)),
-            Part::Limit(name) => (name, self.limits.iter().any(|limit| limit.name == *name)),
-        };
-        (!is_known).then_some(name)
     }
 
     fn holds(&self, condition: &Condition) -> bool {

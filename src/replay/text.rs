@@ -92,12 +92,23 @@ fn rows_table(out: &mut String, title: &str, rows: &[Row]) {
 fn callers_table(out: &mut String, title: &str, callers: &[CallerRow]) {
     let header = [title, "tier", "requests", "refused", "first refused", "by limit", "most by"];
     let cells = |row: &CallerRow| {
-        let [at, limit] = first(row.first_refused.as_ref());
-        let most = row.by_limit.first().map_or("-".into(), |most| format!("{} ({})", most.name, most.requests));
-        let tier = row.tier.clone().unwrap_or("-".into());
-        vec![row.name.clone(), tier, row.requests.to_string(), row.refused.to_string(), at, limit, most]
+        let mut cells = changed_cells(row);
+        cells.insert(2, row.requests.to_string());
+        cells
     };
     out.push_str(&table(&header, callers.iter().map(cells), callers.len()));
+}
+
+/// Callers of whom only the requests that fare otherwise are known.
+fn changed_table(out: &mut String, title: &str, callers: &[CallerRow]) {
+    let header = [title, "tier", "requests", "first", "by limit", "most by"];
+    out.push_str(&table(&header, callers.iter().map(changed_cells), callers.len()));
+}
+
+fn changed_cells(row: &CallerRow) -> Vec<String> {
+    let [at, limit] = first(row.first_refused.as_ref());
+    let most = row.by_limit.first().map_or("-".into(), |most| format!("{} ({})", most.name, most.requests));
+    vec![row.name.clone(), row.tier.clone().unwrap_or("-".into()), row.refused.to_string(), at, limit, most]
 }
 
 fn difference(out: &mut String, title: &str, difference: &DifferenceRows) {
@@ -115,7 +126,7 @@ fn difference(out: &mut String, title: &str, difference: &DifferenceRows) {
     }
     for (name, change) in [("newly refused caller", newly), ("freed caller", freed)] {
         if !change.callers.hardest_hit.is_empty() {
-            callers_table(out, name, &change.callers.hardest_hit);
+            changed_table(out, name, &change.callers.hardest_hit);
         }
     }
 }

@@ -361,6 +361,7 @@ fn a_condition_that_holds_ends_with_1_and_one_that_makes_no_sense_with_2() {
     assert_eq!(code("refused[tier=anonymous] >= 1"), (Some(1), 1));
     assert_eq!(code("refused[route=default] > 99.9%"), (Some(0), 0));
     assert_eq!(code("unreadable > 0"), (Some(0), 0));
+    assert_eq!(code("refused[limit=auth-failures] > 0"), (Some(0), 0), "a limit that nothing drew on is known");
     for nonsense in ["refused", "denied > 1", "freed > 0", "refused[limit=no-such] > 0"] {
         assert_eq!(code(nonsense).0, Some(2), "{nonsense}");
     }
