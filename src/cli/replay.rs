@@ -8,7 +8,7 @@ use crate::replay::judge::{Assumed, Judge, tier_of};
 use crate::replay::report::{Report, Titles};
 use crate::replay::{self, MAX_LOGS, Plan, text};
 use clap::Args;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -89,6 +89,9 @@ impl Replay {
         }
         if self.logs.len() > MAX_LOGS {
             return Err(Failure::usage(format!("more than {MAX_LOGS} logs")));
+        }
+        if self.logs.iter().any(|log| log == "-") && io::stdin().is_terminal() {
+            return Err(Failure::usage("name an access log, or send one to standard input"));
         }
         let path = self.file.path();
         let format = self.fields.map_or_else(Format::known, Format::Given);

@@ -16,12 +16,13 @@ pub struct Progress {
     /// Bytes of all logs on disk; absent where one has no size.
     total_bytes: Option<u64>,
     started: Stopwatch,
-    last: Duration,
+    /// When it was written last.
+    last: Option<Duration>,
 }
 
 impl Progress {
     pub fn new(total_bytes: Option<u64>) -> Self {
-        Self { shown: io::stderr().is_terminal(), total_bytes, started: Stopwatch::start(), last: Duration::ZERO }
+        Self { shown: io::stderr().is_terminal(), total_bytes, started: Stopwatch::start(), last: None }
     }
 
     /// Shows how far it is, if it is time.
@@ -30,8 +31,8 @@ impl Progress {
             return;
         }
         let elapsed = self.started.elapsed();
-        if elapsed - self.last >= INTERVAL {
-            self.last = elapsed;
+        if self.last.is_none_or(|last| elapsed - last >= INTERVAL) {
+            self.last = Some(elapsed);
             // A terminal that is gone is no reason to stop.
             let _ = write!(io::stderr(), "\r\x1b[K{}", text(lines, bytes, self.total_bytes, elapsed));
         }

@@ -404,7 +404,7 @@ fn progress_is_shown_on_a_terminal_and_nowhere_else() {
     let files = few_a_minute();
     let mut log = fs::File::create(files.path("access.log")).unwrap();
     let mut text = Vec::new();
-    Traffic { lines: 150_000, start_ms: START_MS, span_ms: 600_000, callers: 1000 }
+    Traffic { lines: 30_000, start_ms: START_MS, span_ms: 600_000, callers: 1000 }
         .write(Form::Combined, &mut text)
         .unwrap();
     log.write_all(&text).unwrap();
