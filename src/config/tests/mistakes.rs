@@ -462,7 +462,6 @@ fn mistakes_of_responses() {
 #[test]
 fn what_is_not_available_yet_is_refused_by_name() {
     check(&[
-        ("[store.memory]\nsnapshot = \"a\"", "2:12", "not available yet", "remove it"),
         ("[upstreams.b]\nservers = [\"a:1\"]\nhealth = {}", "3:1", "not available yet", "remove it"),
         ("[upstreams.b]\nservers = [\"a:1\"]\ntls = {}", "3:1", "not available yet", "remove it"),
         (
