@@ -150,3 +150,141 @@ impl Store for Moving {
         self.memory.entries()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::{ALGORITHMS, Quota, UNIT, Window};
+    use crate::charge::{Meter, Part};
+    use crate::store::memory::snapshot::{Export, Import};
+    use crate::time::Millis;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+    fn meters(count: i64) -> Vec<Meter> {
+        let window = Window::Span(Millis(3_600_000));
+        let quota = Quota { count: count * UNIT, window, capacity: count * UNIT, max_wait: None };
+        ALGORITHMS.iter().map(|algorithm| Meter::alone(algorithm.name(), *algorithm, quota.clone())).collect()
+    }
+
+    fn charge(meter: &Meter, cost: i64) -> Charge<'_> {
+        let parts = [Part::Named("consumer", b"acme")].into_iter().collect();
+        Charge { meter, parts, cost, enforced: true }
+    }
+
+    fn copy(store: &MemoryStore) -> Moving {
+        let (mut export, mut all, mut piece) = (Export::new(store, NOW), Vec::new(), Vec::new());
+        while export.next(&mut piece) {
+            all.extend_from_slice(&piece);
+        }
+        let copy = Import::open(&all[..]).and_then(|import| import.restore(1000, NOW)).expect("it is whole");
+        Moving::new(Arc::new(copy))
+    }
+
+    /// Carries calls from one process to the other, as the socket between them does.
+    fn connect(old: &Arc<Moving>, new: &Arc<Moving>) -> tokio::task::JoinHandle<()> {
+        let (mut calls, new) = (old.gone(), new.clone());
+        tokio::spawn(async move {
+            while let Some(call) = calls.recv().await {
+                let _ = call.answer.send(new.answer(NOW, call.bytes).await);
+            }
+        })
+    }
+
+    async fn take(store: &Moving, charges: &[Charge<'_>]) -> Outcome {
+        store.acquire(NOW, charges).resolve().await.expect("a memory store answers")
+    }
+
+    #[tokio::test]
+    async fn what_the_successor_decides_is_what_this_one_would_have_decided() {
+        let meters = meters(7);
+        let (alone, old) = (MemoryStore::new(1000), Arc::new(Moving::new(Arc::new(MemoryStore::new(1000)))));
+        let charges = |cost| meters.iter().map(|meter| charge(meter, cost)).collect::<Vec<_>>();
+        for cost in [UNIT, 2 * UNIT] {
+            alone.decide(NOW, &charges(cost));
+            take(&old, &charges(cost)).await;
+        }
+        assert!(old.pack());
+        let new = Arc::new(copy(old.memory()));
+        let _carrying = connect(&old, &new);
+        for cost in [UNIT, 0, 5 * UNIT, 3 * UNIT, UNIT, 1000 * UNIT] {
+            let (expected, found) = (alone.decide(NOW, &charges(cost)), take(&old, &charges(cost)).await);
+            assert_eq!(format!("{found:?}"), format!("{expected:?}"), "cost {cost}");
+        }
+        let correction = |delta| Correction { meter: &meters[0], parts: charge(&meters[0], 0).parts, at: NOW, delta };
+        for delta in [-2 * UNIT, UNIT] {
+            old.settle(NOW, &[correction(delta)]).resolve().await.expect("a memory store answers");
+            let _ = alone.settle(NOW, &[correction(delta)]).resolve().await;
+        }
+        let read = [charge(&meters[0], 0)];
+        assert_eq!(format!("{:?}", take(&new, &read).await), format!("{:?}", alone.decide(NOW, &read)));
+    }
+
+    #[tokio::test]
+    async fn what_asks_while_the_counters_are_packed_waits_and_is_decided_once() {
+        let meters = meters(3);
+        let old = Arc::new(Moving::new(Arc::new(MemoryStore::new(1000))));
+        assert!(take(&old, &[charge(&meters[0], UNIT)]).await.admitted);
+        assert!(old.pack() && !old.pack(), "they are packed once");
+        let admitted = AtomicUsize::new(0);
+        let ask = || async {
+            let outcome = take(&old, &[charge(&meters[0], UNIT)]).await;
+            admitted.fetch_add(usize::from(outcome.admitted), SeqCst);
+        };
+        let move_on = async {
+            tokio::task::yield_now().await;
+            assert_eq!(admitted.load(SeqCst), 0, "nothing is decided on the way");
+            connect(&old, &Arc::new(copy(old.memory())))
+        };
+        let (carrying, ..) = tokio::join!(move_on, ask(), ask(), ask());
+        assert_eq!(admitted.load(SeqCst), 2);
+        carrying.abort();
+    }
+
+    #[tokio::test]
+    async fn a_handover_that_fails_gives_everything_back() {
+        let meters = meters(3);
+        let old = Arc::new(Moving::new(Arc::new(MemoryStore::new(1000))));
+        assert!(take(&old, &[charge(&meters[0], UNIT)]).await.admitted);
+        assert!(old.pack());
+        let ask = async { take(&old, &[charge(&meters[0], UNIT)]).await };
+        let (outcome, ()) = tokio::join!(ask, async { old.unpack() });
+        assert_eq!(outcome.readings[0].remaining, UNIT);
+        // A successor that is lost later costs what it decided, and no request.
+        assert!(old.pack());
+        drop(old.gone());
+        assert_eq!(take(&old, &[charge(&meters[0], UNIT)]).await.readings[0].remaining, 0);
+        assert!(!take(&old, &[charge(&meters[0], UNIT)]).await.admitted);
+    }
+
+    #[tokio::test]
+    async fn counters_may_move_twice() {
+        let meters = meters(5);
+        let first = Arc::new(Moving::new(Arc::new(MemoryStore::new(1000))));
+        assert!(take(&first, &[charge(&meters[1], UNIT)]).await.admitted && first.pack());
+        let second = Arc::new(copy(first.memory()));
+        let _carrying = connect(&first, &second);
+        assert!(take(&second, &[charge(&meters[1], UNIT)]).await.admitted && second.pack());
+        let third = Arc::new(copy(second.memory()));
+        let _carrying = connect(&second, &third);
+        for (store, left) in [(&first, 2), (&second, 1), (&third, 0)] {
+            assert_eq!(take(store, &[charge(&meters[1], UNIT)]).await.readings[0].remaining, left * UNIT);
+        }
+        assert!(!take(&first, &[charge(&meters[1], UNIT)]).await.admitted);
+    }
+
+    #[test]
+    fn nonsense_is_answered_with_nothing_and_changes_nothing() {
+        let store = MemoryStore::new(10);
+        for call in [&b""[..], b"\x01", b"\x07nonsense", &[1; 300], &[0xff; 64]] {
+            assert_eq!(store.answer(NOW, call), Some(Vec::new()));
+        }
+        let good = store.acquire_call(&[charge(&meters(5)[0], UNIT)]);
+        for length in 0..good.len() {
+            assert_eq!(store.answer(NOW, &good[..length]), Some(Vec::new()));
+        }
+        assert_eq!(store.held(), 0);
+        assert!(store.answer(NOW, &good).is_some_and(|answer| answer.len() > 1));
+    }
+}

@@ -268,3 +268,6 @@ impl MemoryStore {
         shard.insert(key, state, expires);
     }
 }
+
+#[cfg(test)]
+mod tests;
