@@ -5,8 +5,8 @@
 //! that cannot be used costs the upgrade, not the service.
 
 use crate::config::DEFAULT_RUNTIME_DIR;
-use std::fs::{self, DirBuilder, Permissions};
-use std::io;
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -62,7 +62,9 @@ fn write(directory: &Path) -> io::Result<UnixListener> {
     DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory)?;
     let process = std::process::id();
     let aside = directory.join(format!("{PID_FILE}.{process}"));
-    fs::write(&aside, format!("{process}\n"))?;
+    let _nothing_is_there = fs::remove_file(&aside);
+    // A link that somebody put there is not followed.
+    File::create_new(&aside)?.write_all(format!("{process}\n").as_bytes())?;
     fs::set_permissions(&aside, Permissions::from_mode(PID_FILE_MODE))?;
     fs::rename(&aside, directory.join(PID_FILE))?;
     let aside = directory.join(format!("{SOCKET}.{process}"));

@@ -1,6 +1,8 @@
 //! One process takes the place of another: no request is refused or broken, and no quota is granted twice.
 
+use crate::support::authority::Authority;
 use crate::support::client::render;
+use crate::support::http2::Http2;
 use crate::support::*;
 use program::Running;
 use std::fs;
@@ -8,6 +10,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -308,4 +311,90 @@ fn the_snapshot_file_goes_to_the_new_process_with_the_counters() {
     gateway.running = Running::start(gateway.files.directory(), &["run", "-c", "sluicegate.toml"]);
     gateway.wait_ready();
     assert_eq!(gateway.get("/").remaining(), 93);
+}
+
+#[test]
+fn http2_connections_are_told_to_go_and_lose_no_stream() {
+    let mut gateway = limited(50_000).start();
+    let (until, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let address = gateway.files.data;
+    let mut old = thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut connection = Http2::connect(address);
+                while !until.load(SeqCst) {
+                    match connection.try_request("GET", "/", &[]) {
+                        Some(answer) => {
+                            assert_eq!(answer.status, 200);
+                            answered.fetch_add(1, SeqCst);
+                        }
+                        None => connection = Http2::connect(address),
+                    }
+                }
+            });
+        }
+        wait_until("streams are answered", || answered.load(SeqCst) > 50);
+        let old = take_over(&mut gateway);
+        let count = answered.load(SeqCst);
+        let went_on = becomes_true(PATIENCE, || answered.load(SeqCst) > count + 50);
+        until.store(true, SeqCst);
+        assert!(went_on);
+        old
+    });
+    assert_eq!(old.wait(PATIENCE).and_then(|status| status.code()), Some(0), "{}", old.output());
+    let used = 50_000 - gateway.get("/").remaining() - 1;
+    assert_eq!(usize::try_from(used).ok(), Some(answered.load(SeqCst)), "each was charged once");
+}
+
+/// The status of a request over TLS.
+fn over_tls(authority: &Authority, port: u16) -> u16 {
+    use rustls::pki_types::{CertificateDer, pem::PemObject};
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(authority.file()).expect("it is PEM")).expect("it is an authority");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("ring has them")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = "gateway.test".try_into().expect("it is a name");
+    let session = rustls::ClientConnection::new(Arc::new(config), name).expect("the configuration is whole");
+    let socket = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    let mut stream = rustls::StreamOwned::new(session, socket);
+    stream.write_all(&render("GET", "/", &[("connection", "close")], b"")).expect("it reads");
+    let mut bytes = Vec::new();
+    // Some peers end without saying so.
+    let _ = stream.read_to_end(&mut bytes);
+    let text = String::from_utf8_lossy(&bytes);
+    text.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("no status: {text}"))
+}
+
+#[test]
+fn tls_listeners_are_taken_over_too() {
+    let (authority, port) = (Authority::new(), free_port());
+    let signed = authority.sign("gateway", &["gateway.test"]);
+    let listener = format!(
+        "[[server.tls]]\nlisten = \"127.0.0.1:{port}\"\ncertificate = \"{}\"\nkey = \"{}\"\n",
+        signed.certificate, signed.key
+    );
+    let mut gateway = limited(100).toml(&listener).start();
+    assert_eq!(over_tls(&authority, port), 200);
+    let (until, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let mut old = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !until.load(SeqCst) {
+                // After 100 requests it is 429, over the same listener.
+                assert!(matches!(over_tls(&authority, port), 200 | 429));
+                answered.fetch_add(1, SeqCst);
+            }
+        });
+        let mut old = take_over(&mut gateway);
+        let ended = old.wait(PATIENCE);
+        let count = answered.load(SeqCst);
+        let went_on = becomes_true(PATIENCE, || answered.load(SeqCst) > count + 3);
+        until.store(true, SeqCst);
+        assert!(ended.is_some() && went_on, "{}", old.output());
+        old
+    });
+    assert_eq!(old.wait(PATIENCE).and_then(|status| status.code()), Some(0), "{}", old.output());
 }

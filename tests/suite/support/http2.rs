@@ -59,6 +59,19 @@ impl Http2 {
         })
     }
 
+    /// As [`Self::request`]; absent when the connection takes no request any more.
+    pub fn try_request(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Option<Answer> {
+        let request = self.head(method, path, headers);
+        self.runtime.block_on(async {
+            let exchange = async {
+                let mut sender = self.sender.clone().ready().await.ok()?;
+                let (response, _) = sender.send_request(request, true).ok()?;
+                Some(answer(response.await.expect("a request that was taken is answered")).await)
+            };
+            tokio::time::timeout(PATIENCE, exchange).await.expect("answered in time")
+        })
+    }
+
     /// Opens a stream and resets it at once; false when the connection is gone.
     pub fn open_and_reset(&self, path: &str) -> bool {
         let request = self.head("GET", path, &[]);
