@@ -69,6 +69,8 @@ pub fn run(parts: Parts) -> io::Result<()> {
 async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
     let mut signals = Signals::register()?;
     let Parts { config, snapshot, reloader, early_reload, metrics, access_log, start } = parts;
+    // From the registration on a SIGHUP is seen there; what is looked at later would be served twice.
+    let was_hung_up = early_reload.swap(false, Ordering::AcqRel);
     metrics.config_loaded(snapshot.generation, Clock::wall().seconds());
     let live = Arc::new(Live::from_pointee(snapshot));
 
@@ -82,15 +84,15 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
         service.calls_before = take_place(predecessor, moving.clone(), clock)?;
     }
     let offer = Offer { sockets: sockets.names(), counters: moving, file: file.clone(), clock };
-    service.accept(sockets);
-    let saving = file.clone().map(|file| tokio::spawn(file.keep()));
     let directory = start.has_runtime_dir.then_some(config.server.runtime_dir.as_path());
     let (claim, successor) = await_successor(directory, took_over, offer);
+    service.accept(sockets);
+    let saving = file.clone().map(|file| tokio::spawn(file.keep()));
 
     tracing::info!(listen = ?config.server.listen, admin = %config.admin.listen, "ready");
     notify::ready(took_over);
     let reloads = Reloads { reloader, live, metrics };
-    if early_reload.swap(false, Ordering::AcqRel) {
+    if was_hung_up {
         reloads.reload().await;
     }
     until_ended(&mut service, &mut signals, &reloads, &access_log, claim, successor).await;

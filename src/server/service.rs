@@ -40,7 +40,7 @@ pub(super) struct Service {
     access_log: Arc<AccessLog>,
     /// Of the sockets for clients.
     stop: Stop,
-    /// Of the admin port, which goes on during a drain: probes must be answered.
+    /// Of the admin port, which goes on during a drain: probes must be answered. Nobody waits for its connections.
     admin_stop: Stop,
     /// Answers the process before, which may have requests to decide.
     pub calls_before: Option<JoinHandle<()>>,
@@ -118,7 +118,6 @@ impl Service {
             // Until it is over, or there is nobody left to wait for.
             let _ = tokio::time::timeout(grace, closed(&self.connections)).await;
             self.stop.waiting();
-            self.admin_stop.waiting();
             closed(&self.connections).await;
             if let Some(before) = before {
                 // It ends when the process before does; a panic in it ends it too.

@@ -124,9 +124,11 @@ fn readiness_ends_with_term_while_open_requests_go_on() {
         ready == 503
     });
     assert!(!refused_before_unready);
+    let mut late = Client::connect(gateway.files.admin);
     let unready = gateway.admin("/readyz");
     assert_eq!((unready.status, unready.text().as_str()), (503, "draining\n"));
     assert_eq!(gateway.admin("/livez").status, 200);
+    assert_eq!(late.get("/livez").status, 200, "a probe that takes its time is answered too");
     wait_until("no new connection is taken", || TcpStream::connect(gateway.files.data).is_err());
     gate.open();
     assert_eq!(client.read("GET").status, 200);
