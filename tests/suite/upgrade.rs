@@ -3,6 +3,7 @@
 use crate::support::authority::Authority;
 use crate::support::client::render;
 use crate::support::http2::Http2;
+use crate::support::redis::RedisServer;
 use crate::support::*;
 use program::Running;
 use std::fs;
@@ -397,4 +398,28 @@ fn tls_listeners_are_taken_over_too() {
         old
     });
     assert_eq!(old.wait(PATIENCE).and_then(|status| status.code()), Some(0), "{}", old.output());
+}
+
+#[test]
+fn a_change_of_the_store_goes_through_an_upgrade_and_takes_the_sockets_alone() {
+    let redis = RedisServer::start();
+    let in_redis =
+        format!("[store]\nbackend = \"redis\"\n[store.redis]\nurls = [\"{}\"]\ntimeout = \"5s\"\n", redis.url());
+    let mut gateway = limited(10).start();
+    assert_eq!(gateway.get("/").remaining(), 9);
+    let mut kept = gateway.connect();
+    assert_eq!(kept.get("/").remaining(), 8);
+    let in_memory = limited(10);
+    let mut replace = |gateway: &mut Gateway, setup: &Setup| {
+        gateway.files.write(setup);
+        let mut old = take_over(gateway);
+        // Counters that are not passed on stay where they were.
+        let last = kept.get("/").remaining();
+        kept = gateway.connect();
+        assert_eq!(old.wait(PATIENCE).and_then(|status| status.code()), Some(0), "{}", old.output());
+        (last, kept.get("/").remaining())
+    };
+    assert_eq!(replace(&mut gateway, &limited(10).toml(&in_redis)), (7, 9), "from memory to Redis");
+    assert_eq!(replace(&mut gateway, &limited(10).toml(&in_redis)), (8, 7), "from Redis to Redis");
+    assert_eq!(replace(&mut gateway, &in_memory), (6, 9), "from Redis to memory");
 }
