@@ -1,4 +1,4 @@
--- The string value of a group: the counters of one owner, packed.
+-- The string value of a group: the counters of one caller that are split alike, packed.
 --
 -- struct '<H' of MARK, and for each counter 'I6dddd' of its id, the three numbers of its state, and the instant from
 -- which it equals a fresh one. Unpacked, it is a flat list of the same numbers. Every write sets the key's time to live anew, so
@@ -14,7 +14,7 @@ local BROKEN = 1
 -- Bytes before the first record, and of a record.
 local HEAD_BYTES = 2
 local RECORD_BYTES = 38
--- More than any group has, and as many as the stack of a script holds at once.
+-- As many as the stack of a script holds at once, with room to spare.
 local MAX_RECORDS = 1000
 local MAX_SPAN_MS = 2^52
 
@@ -48,6 +48,17 @@ local function records_find(cells, id)
   return place
 end
 
+-- Takes a record out: the last one takes its place. `last` is how many cells there are; returns how many are left.
+local function records_remove(cells, place, last)
+  for cell = place, place + 4 do
+    cells[cell] = cells[last - place - 4 + cell]
+  end
+  for cell = last, last - 4, -1 do
+    cells[cell] = nil
+  end
+  return last - 5
+end
+
 -- Writes a group back without what equals fresh counters by now.
 local function records_write(key, cells, now)
   local longest, place, last = now, 2, #cells
@@ -59,14 +70,22 @@ local function records_write(key, cells, now)
       end
       place = place + 5
     else
-      for cell = place, place + 4 do
-        cells[cell] = cells[last - place - 4 + cell]
-      end
-      for cell = last, last - 4, -1 do
-        cells[cell] = nil
-      end
-      last = last - 5
+      last = records_remove(cells, place, last)
     end
+  end
+  -- What is too much: of those that were there before, the one that is fresh first. What it held is granted again.
+  local before = 5 * MAX_RECORDS - 3
+  while last > 1 + 5 * MAX_RECORDS do
+    local first = 2
+    for other = 7, before, 5 do
+      if cells[other + 4] < cells[first + 4] then
+        first = other
+      end
+    end
+    for cell = 0, 4 do
+      cells[first + cell] = cells[before + cell]
+    end
+    last, before = records_remove(cells, before, last), before - 5
   end
   if last == 1 then
     redis.call('DEL', key)

@@ -33,8 +33,6 @@ pub struct Meter {
     pub identity: Box<str>,
     /// The limit's name, for a store whose keys people read.
     pub name: Box<str>,
-    /// Whose limit it is: a store may keep the counters of one owner and one partition together.
-    pub owner: Box<str>,
     /// The arithmetic.
     pub algorithm: &'static dyn Algorithm,
     /// What is granted.
@@ -47,11 +45,10 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter that stands alone: its name is its identity and its owner's, and nothing takes its place when a store fails.
+    /// A meter that stands alone: its name is its identity, and nothing takes its place when a store fails.
     pub fn alone(identity: &str, algorithm: &'static dyn Algorithm, quota: Quota) -> Self {
         let identity: Box<str> = identity.into();
-        let (name, owner) = (identity.clone(), identity.clone());
-        Self { identity, name, owner, algorithm, quota, on_error: OnError::Local, local: None }
+        Self { name: identity.clone(), identity, algorithm, quota, on_error: OnError::Local, local: None }
     }
 }
 
@@ -156,6 +153,8 @@ pub type Charges<'a> = SmallVec<[Charge<'a>; INLINE_CHARGES]>;
 pub struct Reading {
     /// False when the store could not say: then the rest means nothing and must not be shown.
     pub known: bool,
+    /// Whether what stands in for a store that failed said so, and holds the charge.
+    pub stand_in: bool,
     /// Units left: after the charge when the request was admitted, as they stand when it was not.
     pub remaining: Units,
     /// Whether the cost fitted before anything was taken, and if not, when it will.
@@ -190,12 +189,14 @@ pub struct Correction<'a> {
     pub at: Timestamp,
     /// Units to add (debt) or, negative, to give back.
     pub delta: Units,
+    /// [`Reading::stand_in`] of the charge: a correction goes where its charge was taken.
+    pub stand_in: bool,
 }
 
 impl Correction<'_> {
     /// The same correction, borrowed from this one.
     pub fn reborrow(&self) -> Correction<'_> {
         let parts = self.parts.iter().map(Part::reborrow).collect();
-        Correction { meter: self.meter, parts, at: self.at, delta: self.delta }
+        Correction { meter: self.meter, parts, at: self.at, delta: self.delta, stand_in: self.stand_in }
     }
 }

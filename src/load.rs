@@ -1,7 +1,7 @@
 //! From files to a snapshot, or to every problem that keeps them from being one.
 //!
 //! The one way in: `run`, `check`, `demo` and a reload all read their configuration here, so that what `check` accepts
-//! is what runs.
+//! is what runs, as soon as the names of its upstreams can be found.
 
 use crate::config::model::Config;
 use crate::config::{self, Problem, Severity, Sources};
@@ -35,7 +35,21 @@ pub struct Checked {
     pub sources: Sources,
 }
 
-/// Reads and compiles; opens no port.
+/// As [`check`], and finds the servers of the upstreams, by their names too. `in_force` is what a reload replaces.
+pub fn load(source: &Source, generation: u64, in_force: Option<&Snapshot>) -> Checked {
+    let mut checked = check(source, generation);
+    if let Some(snapshot) = &checked.snapshot {
+        let problems = snapshot.resolve(in_force);
+        if !problems.is_empty() {
+            checked.problems.extend(problems);
+            checked.snapshot = None;
+            checked.config = None;
+        }
+    }
+    checked
+}
+
+/// Reads and compiles; opens no port and asks no name server.
 pub fn check(source: &Source, generation: u64) -> Checked {
     let config::Loaded { config, mut problems, sources } = source.load();
     let snapshot = config.as_ref().and_then(|config| {

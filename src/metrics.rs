@@ -38,6 +38,7 @@ pub struct Metrics {
     config_reloads: IntCounterVec,
     config_last_success: IntGauge,
     config_generation: IntGauge,
+    upstream_healthy: IntGaugeVec,
     requests_in_flight: IntGauge,
 }
 
@@ -154,6 +155,13 @@ impl Metrics {
                 "sluicegate_config_generation",
                 "How often the configuration was replaced, the first being 1.",
             ),
+            upstream_healthy: register(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new("sluicegate_upstream_healthy", "1 while a server gets requests, 0 while it is left out."),
+                    &["upstream", "server"],
+                ),
+            ),
             requests_in_flight: gauge(&registry, "sluicegate_requests_in_flight", "Requests not yet answered in full."),
             registry,
         };
@@ -221,6 +229,17 @@ impl Metrics {
 
     pub fn upstream_answered(&self, upstream: &str, took: Duration) {
         self.upstream_duration.with_label_values(&[upstream]).observe(took.as_secs_f64());
+    }
+
+    /// Whether a server, named as configured, gets requests.
+    pub fn upstream_server(&self, upstream: &str, server: &str, healthy: bool) {
+        self.upstream_healthy.with_label_values(&[upstream, server]).set(i64::from(healthy));
+    }
+
+    /// A server is no longer configured.
+    pub fn upstream_server_gone(&self, upstream: &str, server: &str) {
+        // It is an error only for a series that was never there.
+        let _ = self.upstream_healthy.remove_label_values(&[upstream, server]);
     }
 
     pub fn auth_failed(&self, reason: &str) {

@@ -92,10 +92,11 @@ impl Reloader {
     pub async fn reload(&self, live: &Arc<Live>) -> bool {
         let files = self.files.lock().clone();
         settle(&files).await;
-        let generation = live.load().generation + 1;
+        let in_force = live.load_full();
+        let generation = in_force.generation + 1;
         let (source, fixed, log) = (self.source.clone(), self.fixed.clone(), self.log.lock().clone());
         // Reading files and resolving names blocks.
-        let compiled = tokio::task::spawn_blocking(move || compile(&source, &fixed, &log, generation)).await;
+        let compiled = tokio::task::spawn_blocking(move || compile(&source, &fixed, &log, &in_force)).await;
         match compiled {
             Ok(Ok(compiled)) => {
                 self.put_in_force(compiled, live);
@@ -127,8 +128,8 @@ impl Reloader {
     }
 }
 
-fn compile(source: &Source, fixed: &Fixed, log: &Log, generation: u64) -> Result<Compiled, Vec<String>> {
-    let checked = load::check(source, generation);
+fn compile(source: &Source, fixed: &Fixed, log: &Log, in_force: &Snapshot) -> Result<Compiled, Vec<String>> {
+    let checked = load::load(source, in_force.generation + 1, Some(in_force));
     for warning in checked.rendered_warnings() {
         tracing::warn!(problem = %warning, "configuration");
     }

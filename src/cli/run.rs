@@ -25,7 +25,7 @@ pub fn run(path: PathBuf, upgrade: bool, early_reload: Arc<AtomicBool>) -> ExitC
 
 /// Serves a source; `ready` is called with the configuration just before.
 pub fn serve(source: Source, start: Start, early_reload: Arc<AtomicBool>, ready: impl FnOnce(&Config)) -> ExitCode {
-    let checked = load::check(&source, 1);
+    let checked = load::load(&source, 1, None);
     for problem in checked.rendered_errors().iter().chain(&checked.rendered_warnings()) {
         eprintln!("{problem}");
     }

@@ -6,6 +6,7 @@
 
 mod server;
 mod store;
+mod upstream;
 
 use crate::algorithm::{Algorithm, Units, Window};
 use crate::time::{Millis, Timestamp};
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 pub use server::{Admin, Secret, Server, TlsListener};
 pub use store::{Identity, Redis, RedisMode, RedisTls, Store};
+pub use upstream::{Balance, HashKey, HealthCheck, Upstream, UpstreamProtocol, UpstreamServer, UpstreamTls};
 
 /// Where a value stands: an index into [`super::Sources`] and a byte range in that file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,34 +108,6 @@ pub struct Auth {
     /// Per address, for wrong keys.
     pub failures: Located<Rate>,
     pub forward_credentials: bool,
-}
-
-/// `[upstreams.NAME]`: the servers that requests are forwarded to.
-#[derive(Clone, Debug)]
-pub struct Upstream {
-    pub name: Located<String>,
-    pub servers: Vec<UpstreamServer>,
-    pub protocol: UpstreamProtocol,
-    pub connect_timeout: Millis,
-    pub read_timeout: Millis,
-    pub write_timeout: Millis,
-    /// At most [`super::MAX_RETRIES`].
-    pub retries: u32,
-}
-
-/// How an upstream is spoken to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UpstreamProtocol {
-    Http1,
-    H2,
-}
-
-/// A server's `host:port`; a name is resolved when the configuration is loaded.
-#[derive(Clone, Debug)]
-pub struct UpstreamServer {
-    pub address: Located<String>,
-    /// 1 or more.
-    pub weight: u32,
 }
 
 /// `[tiers.NAME]`: what a plan grants.

@@ -1,11 +1,17 @@
 //! `[upstreams.NAME]`: the servers that requests are forwarded to.
 
+mod balance;
+mod health;
+mod tls;
+
 use super::host;
-use super::model::{Located, Upstream, UpstreamProtocol, UpstreamServer};
+use super::model::{Balance, Located, Upstream, UpstreamProtocol, UpstreamServer};
 use super::names;
-use super::problem::{Complaint, nearest, quote};
+use super::problem::{Complaint, quote};
 use super::server::timeout;
 use super::tree::{Node, Reader, Table};
+
+pub use tls::host_of;
 
 const MAX_WEIGHT: i64 = 65_535;
 
@@ -36,16 +42,11 @@ fn read(reader: &mut Reader<'_>, table: &mut Table<'_>, node: Node<'_>) -> Upstr
             Vec::new()
         }
     };
-    if let Some(node) = table.take("balance") {
-        balance(reader, node);
-    }
+    let balance =
+        table.option(reader, "balance", |reader, node| reader.parsed(node, balance::EXPECTED, balance::balance));
     let protocol = table.option(reader, "protocol", |reader, node| reader.word(node, PROTOCOLS));
-    if let Some(node) = table.take("tls") {
-        reader.unavailable(node.key_at, "TLS towards an upstream, `tls`,");
-    }
-    if let Some(node) = table.take("health") {
-        reader.unavailable(node.key_at, "health checks, `health`,");
-    }
+    let tls = table.option(reader, "tls", |reader, node| tls::read(reader, node, &servers));
+    let health = table.option(reader, "health", health::read);
     let (connect_timeout, read_timeout, write_timeout) = table.section(reader, "timeouts", |reader, table| {
         let mut timeout = |key, seconds| timeout(reader, table, key, seconds);
         (timeout("connect", 2), timeout("read", 30), timeout("write", 30))
@@ -54,32 +55,14 @@ fn read(reader: &mut Reader<'_>, table: &mut Table<'_>, node: Node<'_>) -> Upstr
     Upstream {
         name: Located { value: node.key.to_owned(), at: node.key_at },
         servers,
+        balance: balance.map_or(Balance::RoundRobin, |balance| balance.value),
+        tls,
+        health,
         protocol: protocol.unwrap_or(UpstreamProtocol::Http1),
         connect_timeout,
         read_timeout,
         write_timeout,
         retries: retries.and_then(|retries| u32::try_from(retries).ok()).unwrap_or(1),
-    }
-}
-
-fn balance(reader: &mut Reader<'_>, node: Node<'_>) {
-    let Some(balance) = reader.text(node) else { return };
-    match balance.value.as_str() {
-        "round_robin" => {}
-        text @ ("least_connections" | "hash:ip" | "hash:consumer") => reader.unavailable(node.at, &quote(text)),
-        text if text.strip_prefix("hash:header:").is_some_and(|name| names::header_name(name).is_ok()) => {
-            reader.unavailable(node.at, &quote(text));
-        }
-        text => {
-            let words = ["round_robin", "least_connections", "hash:ip", "hash:consumer", "hash:header:NAME"];
-            let complaint =
-                Complaint::new(format!("expected {}, not {}", super::problem::choices(words, quote), quote(text)));
-            let complaint = match nearest(text, words) {
-                Some(near) => complaint.hint(format!("did you mean {}?", quote(near))),
-                None => complaint,
-            };
-            reader.problem(complaint.of(node.key, node.at));
-        }
     }
 }
 

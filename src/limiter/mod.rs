@@ -49,6 +49,8 @@ pub struct Taken {
     pub limit: usize,
     pub parts: Parts<'static>,
     pub cost: Units,
+    /// [`Reading::stand_in`].
+    pub stand_in: bool,
 }
 
 /// What an admitted request took, so that it can be given back. Made only for requests that are held.
@@ -68,6 +70,7 @@ impl Receipt {
             parts: taken.parts.iter().cloned().collect(),
             at: self.at,
             delta: -taken.cost,
+            stand_in: taken.stand_in,
         };
         let given_back = self.taken.iter().filter(|taken| places || !holds(policy, taken.limit));
         given_back.map(correction).collect()
@@ -172,10 +175,11 @@ pub async fn decide(
 fn receipt(selection: &Selection<'_>, outcome: &Outcome) -> Receipt {
     let asked = selection.limits.iter().zip(&selection.charges).zip(&outcome.readings);
     let taken = asked.filter(|((_, charge), reading)| charge.cost > 0 && reading.known && reading.wait == Wait::Now);
-    let taken = taken.map(|((limit, charge), _)| Taken {
+    let taken = taken.map(|((limit, charge), reading)| Taken {
         limit: *limit,
         parts: charge.parts.iter().map(Part::to_static).collect(),
         cost: charge.cost,
+        stand_in: reading.stand_in,
     });
     Receipt { at: outcome.at, delay: outcome.delay, taken: taken.collect() }
 }

@@ -5,7 +5,7 @@
 
 use super::limit::{Limit, TierIndex};
 use super::limit_text::LimitText;
-use super::names::{Names, slug};
+use super::names::Names;
 use super::scope::Axis;
 use super::{Consumer, Policy, Route, Tier, references};
 use crate::algorithm::{self, Quota, UNIT};
@@ -104,7 +104,7 @@ impl<'c> Compiler<'c> {
         }
         Limit {
             layer,
-            meter: self.meter(&name, owner, algorithm, quota, written.on_store_error),
+            meter: self.meter(&name, algorithm, quota, written.on_store_error),
             text: LimitText::new(&name, &quota, algorithm),
             name: Name::from(name),
             per: written.per.as_ref().map_or(per, |per| &per.value).iter().cloned().map(Axis::new).collect(),
@@ -120,7 +120,6 @@ impl<'c> Compiler<'c> {
     fn meter(
         &self,
         name: &str,
-        owner: &str,
         algorithm: &'static dyn algorithm::Algorithm,
         quota: Quota,
         on_error: Option<OnStoreError>,
@@ -135,7 +134,6 @@ impl<'c> Compiler<'c> {
         let meter = |quota, local| Meter {
             identity: identity.as_str().into(),
             name: name.into(),
-            owner: slug(owner).into(),
             algorithm,
             quota,
             on_error,
@@ -149,7 +147,7 @@ impl<'c> Compiler<'c> {
         let rate = &self.config.auth.failures.value;
         let count = rate.count * UNIT;
         let quota = Quota { count, window: rate.window, capacity: count, max_wait: None };
-        let meter = self.meter(FAILURES, FAILURES, &algorithm::SlidingWindow, quota, None);
+        let meter = self.meter(FAILURES, &algorithm::SlidingWindow, quota, None);
         self.limits.push(Limit {
             layer: Layer::Ip,
             meter,

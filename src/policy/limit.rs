@@ -59,5 +59,5 @@ fn holds(when: &When, facts: &Facts<'_>) -> bool {
     when.method.as_ref().is_none_or(|methods| methods.iter().any(|method| method == facts.method))
         && when.ip.as_ref().is_none_or(|networks| contains(networks, facts.address))
         && when.host.as_ref().is_none_or(|hosts| hosts.iter().any(|pattern| host::matches(pattern, facts.host)))
-        && when.headers.iter().all(|(name, value)| *header_value(facts, name) == *value.as_bytes())
+        && when.headers.iter().all(|(name, value)| *header_value(facts.headers, name) == *value.as_bytes())
 }

@@ -42,7 +42,7 @@ impl Names {
 }
 
 /// `GET /api/users/:id` as `get-api-users-id`; always begins with a letter.
-pub(super) fn slug(owner: &str) -> String {
+fn slug(owner: &str) -> String {
     let mut slug = String::with_capacity(owner.len());
     for character in owner.chars() {
         if character.is_ascii_alphanumeric() || matches!(character, '_' | '.') {

@@ -7,6 +7,7 @@ use super::Policy;
 use super::facts::Facts;
 use crate::charge::{Part, Parts};
 use crate::config::model::Scope;
+use http::HeaderMap;
 use std::borrow::Cow;
 
 /// One scope of a limit and its tag, so that values of different kinds never meet in one counter.
@@ -52,7 +53,7 @@ fn part<'a>(axis: &'a Axis, facts: &'a Facts<'_>, policy: &'a Policy) -> Part<'a
         Scope::Host => named(facts.host.as_bytes()),
         Scope::Method => named(facts.method.as_bytes()),
         Scope::Global => named(b""),
-        Scope::Header(name) => match header_value(facts, name) {
+        Scope::Header(name) => match header_value(facts.headers, name) {
             Cow::Borrowed(value) => named(value),
             Cow::Owned(value) => Part::Owned(Cow::Borrowed(&axis.tag), value.into_boxed_slice()),
         },
@@ -64,8 +65,8 @@ fn part<'a>(axis: &'a Axis, facts: &'a Facts<'_>, policy: &'a Policy) -> Part<'a
 }
 
 /// A header's value: whole, outer blanks trimmed, several lines joined by `,`; `""` when it is absent.
-pub fn header_value<'a>(facts: &'a Facts<'_>, name: &str) -> Cow<'a, [u8]> {
-    let mut lines = facts.headers.get_all(name).iter().map(|value| value.as_bytes().trim_ascii());
+pub fn header_value<'a>(headers: &'a HeaderMap, name: &str) -> Cow<'a, [u8]> {
+    let mut lines = headers.get_all(name).iter().map(|value| value.as_bytes().trim_ascii());
     let Some(first) = lines.next() else { return Cow::Borrowed(b"") };
     let Some(second) = lines.next() else { return Cow::Borrowed(first) };
     let mut joined = [first, second].join(&b","[..]);

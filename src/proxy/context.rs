@@ -8,8 +8,10 @@ use crate::limiter::rejection::Rejection;
 use crate::metrics::Metrics;
 use crate::policy::ANONYMOUS;
 use crate::time::{Stopwatch, Timestamp};
+use crate::upstream::Attempt;
 use http::HeaderValue;
-use std::net::IpAddr;
+use smallvec::SmallVec;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// The state of one request. Its snapshot is taken once, so a reload never changes the rules under it.
@@ -39,6 +41,10 @@ pub struct Context {
     pub delayed: bool,
     /// The server chosen last.
     pub server: Option<Name>,
+    /// The request on its way to that server, which counts it until it ends.
+    pub attempt: Option<Attempt>,
+    /// Servers that failed it.
+    pub tried: SmallVec<[SocketAddr; 2]>,
     pub upstream_started: Option<Stopwatch>,
     pub upstream_ms: Option<f64>,
     /// Attempts to reach an upstream.
@@ -70,6 +76,8 @@ impl Context {
             rejection: None,
             delayed: false,
             server: None,
+            attempt: None,
+            tried: SmallVec::new(),
             upstream_started: None,
             upstream_ms: None,
             tries: 0,
@@ -79,7 +87,7 @@ impl Context {
     }
 
     /// The upstream of the request's route.
-    pub fn upstream(&self) -> Option<&Upstream> {
+    pub fn upstream(&self) -> Option<&Arc<Upstream>> {
         let route = &self.snapshot.policy.routes[self.route?];
         self.snapshot.upstreams.get(route.upstream)
     }

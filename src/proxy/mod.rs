@@ -202,18 +202,13 @@ impl ProxyHttp for Gate {
     }
 
     async fn upstream_peer(&self, session: &mut Session, context: &mut Context) -> Result<Box<HttpPeer>> {
-        let timeout = context.route.and_then(|route| context.snapshot.policy.routes[route].timeout);
-        let chosen = context.upstream().and_then(|upstream| upstream.peer(timeout));
-        let Some((mut peer, server)) = chosen else {
-            return Err(Error::explain(ErrorType::ConnectNoRoute, "the upstream has no server").into_up());
-        };
+        let mut peer = self.choose_server(session, context)?;
         if session.is_upgrade_req() {
             tunnel::prepare(&mut peer);
         }
         context.tries += 1;
         // A retry sends the body from its beginning.
         context.body_bytes = 0;
-        context.server = Some(server);
         context.upstream_started = Some(Stopwatch::start());
         Ok(Box::new(peer))
     }
@@ -248,8 +243,9 @@ impl ProxyHttp for Gate {
         session: &mut Session,
         mut error: Box<Error>,
         context: &mut Context,
-        _reused: bool,
+        reused: bool,
     ) -> Box<Error> {
+        self.server_failed(context, &error, reused);
         let upstreams = *error.esource() == ErrorSource::Upstream;
         let retry = context.upstream().is_some_and(|upstream| upstream.may_retry(context.tries, session, &error, true));
         error.set_retry(upstreams && retry);
@@ -263,6 +259,7 @@ impl ProxyHttp for Gate {
         context: &mut Context,
         mut error: Box<Error>,
     ) -> Box<Error> {
+        self.server_failed(context, &error, false);
         let retry =
             context.upstream().is_some_and(|upstream| upstream.may_retry(context.tries, session, &error, false));
         error.set_retry(retry);
@@ -286,6 +283,7 @@ impl ProxyHttp for Gate {
             return Ok(());
         }
         self.observe_upstream(context);
+        self.server_answered(context);
         if !response.headers.contains_key(&request_id::REQUEST_ID) {
             response.insert_header(request_id::REQUEST_ID, context.request_id.clone())?;
         }
@@ -309,7 +307,8 @@ impl ProxyHttp for Gate {
         let done = FailToProxy { error_code: 0, can_reuse_downstream: false };
         let began = session.response_written().is_some_and(|response| !response.status.is_informational());
         let Some(rejection) = rejection_for(error, context).filter(|_| !began) else { return done };
-        if *error.esource() == ErrorSource::Upstream {
+        // That all servers are down was told once, when it came to that.
+        if *error.esource() == ErrorSource::Upstream && rejection != Rejection::UpstreamUnavailable {
             let upstream = context.upstream().map_or("", |upstream| &upstream.name);
             let server = context.server.as_deref().unwrap_or_default();
             tracing::warn!(
@@ -356,7 +355,7 @@ fn rejection_for(error: &Error, context: &Context) -> Option<Rejection> {
             ErrorType::ConnectTimedout | ErrorType::ReadTimedout | ErrorType::WriteTimedout => {
                 Rejection::UpstreamTimeout
             }
-            ErrorType::ConnectNoRoute => Rejection::UpstreamUnavailable,
+            ErrorType::Custom(upstream::NO_SERVER) => Rejection::UpstreamUnavailable,
             _ => Rejection::BadGateway,
         }),
         ErrorSource::Downstream => match error.etype() {

@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use http::HeaderValue;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// The snapshot in force.
 pub type Live = ArcSwap<Snapshot>;
@@ -30,7 +30,7 @@ pub struct Snapshot {
     /// What the admin port asks for.
     pub admin_token: Option<Secret>,
     pub style: Style,
-    pub upstreams: Vec<Upstream>,
+    pub upstreams: Vec<Arc<Upstream>>,
     /// The name of each tier, as requests carry it upstream.
     tier_headers: Vec<HeaderValue>,
     pages: Vec<ResponsePage>,
@@ -44,7 +44,8 @@ impl Snapshot {
     /// Compiles a configuration; absent when any problem is an error.
     pub fn compile(config: &Config, generation: u64) -> (Option<Self>, Vec<Problem>) {
         let (policy, mut problems) = policy::compile(config);
-        let upstreams = config.upstreams.iter().map(|upstream| Upstream::resolve(upstream, &mut problems)).collect();
+        let compile = |written| Arc::new(Upstream::compile(written, &mut problems));
+        let upstreams = config.upstreams.iter().map(compile).collect();
         let (pages, page_of) = pages(config, policy.as_ref(), &mut problems);
         let failed = problems.iter().any(|problem| problem.severity == Severity::Error);
         let snapshot = policy.filter(|_| !failed).map(|policy| Self {
@@ -62,6 +63,17 @@ impl Snapshot {
             page_of,
         });
         (snapshot, problems)
+    }
+
+    /// Finds the servers of the upstreams, which may ask name servers and so blocks. What the snapshot in force knows of
+    /// them is taken over.
+    pub fn resolve(&self, in_force: Option<&Self>) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for upstream in &self.upstreams {
+            let mut known = in_force.iter().flat_map(|snapshot| &snapshot.upstreams);
+            upstream.resolve(known.find(|known| known.name == upstream.name).map(|known| &**known), &mut problems);
+        }
+        problems
     }
 
     /// The page for a refusal of a caller of `tier` on `route`.

@@ -20,13 +20,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// The pool's name.
-const POOL: u64 = 101;
+/// Tells the pool of such connections from that of all others to the same server.
+const POOL: u64 = u64::from_be_bytes(*b"upgrades");
 
 /// Makes the connection to this server one that may become a tunnel.
 pub fn prepare(peer: &mut HttpPeer) {
     let timeout = peer.options.connection_timeout;
-    peer.group_key = POOL;
+    peer.group_key ^= POOL;
     peer.options.custom_l4 = Some(Arc::new(Patient { timeout }));
 }
 

@@ -17,6 +17,7 @@ use crate::config::model::Config;
 use crate::metrics::Metrics;
 use crate::proxy::access_log::AccessLog;
 use crate::proxy::snapshot::{Live, Snapshot};
+use crate::proxy::upstream::watch::Watch;
 use crate::reload::Reloader;
 use crate::store::moving::Moving;
 use crate::time::Clock;
@@ -79,6 +80,8 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
     let sockets = Sockets::open(&config, &live, &mut predecessor)?;
     let counters = Counters::open(&config, predecessor.as_mut(), &metrics).await?;
     let (clock, file, moving) = (counters.clock, counters.file.clone(), counters.moving.clone());
+    let watch = Watch::new(clock, metrics.clone());
+    watch.follow(&live.load());
     let mut service = Service::new(&config, threads, live.clone(), counters, metrics.clone(), access_log.clone());
     if let Some(predecessor) = predecessor {
         service.calls_before = take_place(predecessor, moving.clone(), clock)?;
@@ -91,7 +94,7 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
 
     tracing::info!(listen = ?config.server.listen, admin = %config.admin.listen, "ready");
     notify::ready(took_over);
-    let reloads = Reloads { reloader, live, metrics };
+    let reloads = Reloads { reloader, live, metrics, watch };
     if was_hung_up {
         reloads.reload().await;
     }

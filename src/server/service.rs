@@ -8,7 +8,7 @@ use crate::config::MAX_RETRIES;
 use crate::config::model::Config;
 use crate::metrics::Metrics;
 use crate::proxy::access_log::AccessLog;
-use crate::proxy::connection::{Connections, Listener, Stop, Terms};
+use crate::proxy::connection::{Connections, Listener, Stop, Terms, http2_options};
 use crate::proxy::parking::Parking;
 use crate::proxy::snapshot::{Live, Snapshot};
 use crate::proxy::{Gate, serve_options};
@@ -21,8 +21,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// Idle connections kept to upstream servers, all together.
-const UPSTREAM_POOL_CONNECTIONS: usize = 1024;
+/// Idle connections kept to upstream servers, all together. More than requests that are ever in flight at once: when the
+/// pool is the smaller of the two, every other request makes a connection and throws one away. Idle ones are closed after
+/// a minute, so a large bound costs nothing; descriptors run out long before it.
+const UPSTREAM_POOL_CONNECTIONS: usize = 65_536;
 
 /// How long a drain may take to notice that nothing is open any more.
 const DRAIN_POLL: Duration = Duration::from_millis(20);
@@ -65,6 +67,7 @@ impl Service {
         };
         let mut proxy = http_proxy(&Arc::new(pingora_conf(threads)), gate);
         proxy.server_options = Some(serve_options(&config.server));
+        proxy.h2_options = Some(http2_options(&config.server));
         let stop = Stop::default();
         let draining = stop.ends().of_reuse().clone();
         Self {
@@ -152,7 +155,8 @@ fn terms(snapshot: &Snapshot, peer: IpAddr) -> Terms {
 fn pingora_conf(threads: usize) -> ServerConf {
     ServerConf {
         threads,
-        upstream_keepalive_pool_size: UPSTREAM_POOL_CONNECTIONS,
+        // Pingora multiplies it by the threads, for one pool that they share.
+        upstream_keepalive_pool_size: UPSTREAM_POOL_CONNECTIONS / threads.max(1),
         max_retries: MAX_RETRIES as usize + 1,
         ..ServerConf::default()
     }

@@ -4,6 +4,7 @@ use super::notify;
 use crate::metrics::Metrics;
 use crate::proxy::access_log::AccessLog;
 use crate::proxy::snapshot::Live;
+use crate::proxy::upstream::watch::Watch;
 use crate::reload::Reloader;
 use crate::time::Clock;
 use std::io;
@@ -24,6 +25,7 @@ pub(super) struct Reloads {
     pub reloader: Reloader,
     pub live: Arc<Live>,
     pub metrics: Arc<Metrics>,
+    pub watch: Watch,
 }
 
 impl Reloads {
@@ -32,6 +34,7 @@ impl Reloads {
         let succeeded = self.reloader.reload(&self.live).await;
         self.metrics.reload_finished(succeeded);
         if succeeded {
+            self.watch.follow(&self.live.load());
             self.metrics.config_loaded(self.live.load().generation, Clock::wall().seconds());
         }
         notify::reloaded(succeeded);

@@ -244,6 +244,7 @@ mod tests {
             parts: [Part::Named("consumer", b"a")].into_iter().collect(),
             at: Timestamp(START),
             delta: -UNIT,
+            stand_in: false,
         };
         scene.runtime.block_on(scene.cache.settle(Timestamp(START), &[correction]).resolve()).unwrap();
         assert!(scene.ask(&meter, 1, b"a").admitted);

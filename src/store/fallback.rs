@@ -6,8 +6,9 @@
 //! unanswerable, which wins over the others.
 //!
 //! **Several shards.** Charges of one request may lie in several slots of a Cluster. Each slot is asked in parallel and decides
-//! for itself; when one refuses, what the others took is given back. So nothing is ever over-admitted, and for the moment before
-//! the give-back another request may be refused that could have passed.
+//! for itself; when one refuses, what the others took is given back, and how they stand then is read for the answer. So nothing is
+//! ever over-admitted, and for the moment before the give-back another request may be refused that could have passed.
+//! A later correction goes where its charge was taken: to the store, or to what stood in for it.
 //!
 //! **The bound.** The local limiter is never cleared: what it admits in one outage counts in the next, as long as the
 //! algorithm remembers, so that however often the store flaps, outages admit at most one share a window. While the store
@@ -29,8 +30,14 @@ use std::time::Duration;
 /// How often an open breaker's server is probed.
 pub const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long after a connection was made its server is probed: what was in flight on the one before has failed by then.
+const PROBE_DELAY: Duration = Duration::from_millis(20);
+
 /// How often a lasting outage is summed up in the log.
 const SUMMARY_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Of a charge that nobody could decide.
+const UNKNOWN: Reading = Reading { known: false, stand_in: false, remaining: 0, wait: Wait::Now, reset: Millis(0) };
 
 /// The shared store and what stands in for it.
 pub struct Guarded<S> {
@@ -51,13 +58,6 @@ struct Group<'a> {
     charges: Charges<'a>,
 }
 
-/// How a group was decided.
-struct Decided {
-    outcome: Outcome,
-    /// Whether the shared store decided, and not its stand-in.
-    by_store: bool,
-}
-
 impl<S: Shared> Guarded<S> {
     pub fn new(shared: Arc<S>, local: Arc<MemoryStore>, timeout: Millis, metrics: Arc<Metrics>) -> Arc<Self> {
         Arc::new(Self {
@@ -75,13 +75,18 @@ impl<S: Shared> Guarded<S> {
         self.shared.is_degraded()
     }
 
-    /// Probes once a second, and sums up a lasting outage once a minute, to the end of the process.
+    /// Probes once a second and after each new connection, and sums up a lasting outage once a minute, to the end of the process.
     pub async fn watch(self: Arc<Self>) {
         let mut since_summary = Duration::ZERO;
         loop {
-            tokio::time::sleep(PROBE_INTERVAL).await;
+            if tokio::time::timeout(PROBE_INTERVAL, self.shared.connected()).await.is_ok() {
+                tokio::time::sleep(PROBE_DELAY).await;
+            } else {
+                since_summary += PROBE_INTERVAL;
+            }
             let given_up = self.given_up.swap(false, Ordering::AcqRel);
             if !given_up && !self.shared.is_degraded() {
+                since_summary = Duration::ZERO;
                 continue;
             }
             // Without a breaker that is open, the server that was given up on has lost its place to another.
@@ -96,7 +101,6 @@ impl<S: Shared> Guarded<S> {
                 tracing::warn!(store = self.shared.name(), decided_without_it, "the store is back");
                 continue;
             }
-            since_summary += PROBE_INTERVAL;
             if since_summary >= SUMMARY_INTERVAL {
                 since_summary = Duration::ZERO;
                 let decided_without_it = self.degraded.swap(0, Ordering::Relaxed);
@@ -120,15 +124,15 @@ impl<S: Shared> Guarded<S> {
         apart: bool,
     ) -> Result<Outcome, StoreError> {
         if let [group] = groups {
-            return self.decide_group(now, group, apart).await.map(|decided| decided.outcome);
+            return self.decide_group(now, group, apart).await;
         }
         let calls = groups.iter().map(|group| self.decide_group(now, group, apart));
-        let decided = futures_util::future::join_all(calls).await;
-        let admitted = decided.iter().all(|decided| decided.as_ref().is_ok_and(|decided| decided.outcome.admitted));
+        let mut decided = futures_util::future::join_all(calls).await;
+        let admitted = decided.iter().all(|decided| decided.as_ref().is_ok_and(|outcome| outcome.admitted));
         if !admitted {
-            self.give_back(now, groups, &decided).await;
+            self.give_back(now, groups, &mut decided).await;
         }
-        let decided: Vec<Decided> = decided.into_iter().collect::<Result<_, _>>()?;
+        let decided: Vec<Outcome> = decided.into_iter().collect::<Result<_, _>>()?;
         Ok(joined(length, groups, decided, admitted))
     }
 
@@ -153,7 +157,7 @@ impl<S: Shared> Guarded<S> {
         groups
     }
 
-    async fn decide_group(&self, now: Timestamp, group: &Group<'_>, apart: bool) -> Result<Decided, StoreError> {
+    async fn decide_group(&self, now: Timestamp, group: &Group<'_>, apart: bool) -> Result<Outcome, StoreError> {
         let breaker = self.shared.breaker(group.shard);
         if breaker.is_open() {
             return self.stand_in(now, &group.charges);
@@ -163,7 +167,7 @@ impl<S: Shared> Guarded<S> {
             Ok(outcome) => {
                 breaker.succeeded();
                 self.learn(now, &group.charges, &outcome);
-                Ok(Decided { outcome, by_store: true })
+                Ok(outcome)
             }
             // Nothing was done, and the caller asks again for each key.
             Err(StoreError::Apart) if !apart => Err(StoreError::Apart),
@@ -190,39 +194,53 @@ impl<S: Shared> Guarded<S> {
         }
     }
 
-    fn stand_in(&self, now: Timestamp, charges: &[Charge<'_>]) -> Result<Decided, StoreError> {
+    fn stand_in(&self, now: Timestamp, charges: &[Charge<'_>]) -> Result<Outcome, StoreError> {
         self.degraded.fetch_add(1, Ordering::Relaxed);
         if charges.iter().any(|charge| charge.enforced && charge.meter.on_error == OnError::Closed) {
             return Err(StoreError::Closed);
         }
+        Ok(self.decide_locally(now, charges))
+    }
+
+    fn decide_locally(&self, now: Timestamp, charges: &[Charge<'_>]) -> Outcome {
         let local: Charges<'_> = charges.iter().filter_map(localised).collect();
         let outcome = self.local.decide(now, &local);
         let mut known = outcome.readings.iter();
         let reading = |charge: &Charge<'_>| match local_meter(charge) {
-            Some(_) => *known.next().expect("the local limiter answers every charge"),
-            None => Reading { known: false, remaining: 0, wait: Wait::Now, reset: Millis(0) },
+            Some(_) => Reading { stand_in: true, ..*known.next().expect("the local limiter answers every charge") },
+            None => UNKNOWN,
         };
         let readings = charges.iter().map(reading).collect();
-        Ok(Decided { outcome: Outcome { readings, degraded: true, ..outcome }, by_store: false })
+        Outcome { readings, degraded: true, ..outcome }
     }
 
-    /// Gives back what groups took, since another one refused.
-    async fn give_back(&self, now: Timestamp, groups: &[Group<'_>], decided: &[Result<Decided, StoreError>]) {
+    /// Gives back what groups took, since another one refused, and reads how their counters stand then.
+    async fn give_back(&self, now: Timestamp, groups: &[Group<'_>], decided: &mut [Result<Outcome, StoreError>]) {
         let took = groups.iter().zip(decided).filter_map(|(group, decided)| {
-            let decided = decided.as_ref().ok().filter(|decided| decided.outcome.admitted)?;
-            Some((group, decided))
+            let outcome = decided.as_mut().ok().filter(|outcome| outcome.admitted)?;
+            Some((group, outcome))
         });
-        let calls = took.map(|(group, decided)| async move {
-            let corrections: SmallVec<[Correction<'_>; 8]> = corrections(group, decided).collect();
-            if !decided.by_store {
-                // The memory store never fails.
-                let _ = self.local.settle(now, &corrections).resolve().await;
-                return;
-            }
-            let call = self.settle_shard(group.shard, now, &corrections);
-            if !matches!(tokio::time::timeout(self.timeout, call).await, Ok(Ok(()))) {
+        let calls = took.map(|(group, outcome)| async move {
+            let corrections = corrections(group, outcome);
+            let reading: Charges<'_> =
+                group.charges.iter().map(|charge| Charge { cost: 0, enforced: false, ..charge.reborrow() }).collect();
+            let mut given_back = false;
+            let call = async {
+                if outcome.degraded {
+                    for correction in &corrections {
+                        self.settle_stand_in(now, correction).await;
+                    }
+                    return Ok(self.decide_locally(now, &reading));
+                }
+                self.settle_shard(group.shard, now, &corrections).await?;
+                given_back = true;
+                self.shared.acquire(group.shard, now, &reading).await
+            };
+            let read = tokio::time::timeout(self.timeout, call).await;
+            if !given_back && !outcome.degraded {
                 self.metrics.store_failed("give_back");
             }
+            as_they_stand(group, outcome, read.ok().and_then(Result::ok));
         });
         futures_util::future::join_all(calls).await;
     }
@@ -243,8 +261,21 @@ impl<S: Shared> Guarded<S> {
         Ok(())
     }
 
+    /// Corrects what the local limiter took.
+    async fn settle_stand_in(&self, now: Timestamp, correction: &Correction<'_>) {
+        let Some(meter) = correction.meter.local.as_deref() else { return };
+        // Of a cost above the share only the share was taken.
+        let delta = correction.delta.max(-meter.quota.capacity);
+        // The memory store never fails.
+        let _ = self.local.settle(now, &[Correction { meter, delta, ..correction.reborrow() }]).resolve().await;
+    }
+
     async fn settle_all(&self, now: Timestamp, corrections: &[Correction<'_>]) -> Result<(), StoreError> {
         for correction in corrections {
+            if correction.stand_in {
+                self.settle_stand_in(now, correction).await;
+                continue;
+            }
             let charge = Charge {
                 meter: correction.meter,
                 parts: correction.parts.iter().map(crate::charge::Part::reborrow).collect(),
@@ -266,14 +297,22 @@ impl<S: Shared> Guarded<S> {
         let local: Charges<'_> = charges.iter().filter_map(localised).collect();
         let _ = self.local.forget(&local).resolve().await;
         let mut existed = vec![false; charges.len()];
-        for group in &self.groups(charges, false) {
+        match self.forget_groups(&self.groups(charges, false), &mut existed).await {
+            Err(StoreError::Apart) => self.forget_groups(&self.groups(charges, true), &mut existed).await?,
+            forgotten => forgotten?,
+        }
+        Ok(existed)
+    }
+
+    async fn forget_groups(&self, groups: &[Group<'_>], existed: &mut [bool]) -> Result<(), StoreError> {
+        for group in groups {
             let call = self.shared.forget(group.shard, &group.charges);
             let found = tokio::time::timeout(self.timeout, call).await.unwrap_or(Err(StoreError::Timeout))?;
             for (place, found) in group.places.iter().zip(found) {
-                existed[*place] = found;
+                existed[*place] |= found;
             }
         }
-        Ok(existed)
+        Ok(())
     }
 }
 
@@ -290,30 +329,42 @@ fn localised<'a>(charge: &'a Charge<'_>) -> Option<Charge<'a>> {
     Some(Charge { meter, cost, ..charge.reborrow() })
 }
 
-fn corrections<'a>(group: &'a Group<'_>, decided: &'a Decided) -> impl Iterator<Item = Correction<'a>> {
-    let taken = group.charges.iter().zip(&decided.outcome.readings);
+/// What gives back what a group took.
+fn corrections<'a>(group: &'a Group<'_>, outcome: &Outcome) -> SmallVec<[Correction<'a>; 8]> {
+    let taken = group.charges.iter().zip(&outcome.readings);
     let taken = taken.filter(|(charge, reading)| reading.known && reading.wait == Wait::Now && charge.cost > 0);
-    taken.filter_map(|(charge, _)| {
-        let charge = if decided.by_store { charge.reborrow() } else { localised(charge)? };
-        Some(Correction { meter: charge.meter, parts: charge.parts, at: decided.outcome.at, delta: -charge.cost })
-    })
+    let correction = |(charge, reading): (&'a Charge<'_>, &Reading)| {
+        let Charge { meter, parts, cost, .. } = charge.reborrow();
+        Correction { meter, parts, at: outcome.at, delta: -cost, stand_in: reading.stand_in }
+    };
+    taken.map(correction).collect()
+}
+
+/// Puts what is left after a give-back in the place of what was left before it: as it was read or, without an answer, as it
+/// should be.
+fn as_they_stand(group: &Group<'_>, outcome: &mut Outcome, read: Option<Outcome>) {
+    for (index, (charge, reading)) in group.charges.iter().zip(&mut outcome.readings).enumerate() {
+        match read.as_ref().map(|read| read.readings[index]) {
+            Some(Reading { known: true, remaining, reset, .. }) => {
+                (reading.remaining, reading.reset) = (remaining, reset)
+            }
+            _ if reading.known && reading.wait == Wait::Now => {
+                reading.remaining = (reading.remaining + charge.cost).min(charge.meter.quota.capacity);
+            }
+            _ => {}
+        }
+    }
 }
 
 /// The answers of all groups as one, in the order of the charges.
-fn joined(length: usize, groups: &[Group<'_>], decided: Vec<Decided>, admitted: bool) -> Outcome {
-    let unknown = Reading { known: false, remaining: 0, wait: Wait::Now, reset: Millis(0) };
-    let mut readings: SmallVec<_> = smallvec::smallvec![unknown; length];
+fn joined(length: usize, groups: &[Group<'_>], decided: Vec<Outcome>, admitted: bool) -> Outcome {
+    let mut readings: SmallVec<_> = smallvec::smallvec![UNKNOWN; length];
     let (mut at, mut delay, mut degraded) = (Timestamp(i64::MIN), Millis(0), false);
-    for (group, decided) in groups.iter().zip(decided) {
-        let outcome = decided.outcome;
+    for (group, outcome) in groups.iter().zip(decided) {
         at = at.max(outcome.at);
         delay = delay.max(outcome.delay);
         degraded |= outcome.degraded;
-        let gave_back = outcome.admitted && !admitted;
-        for ((place, charge), mut reading) in group.places.iter().zip(&group.charges).zip(outcome.readings) {
-            if gave_back && reading.known && reading.wait == Wait::Now {
-                reading.remaining = (reading.remaining + charge.cost).min(charge.meter.quota.capacity);
-            }
+        for (place, reading) in group.places.iter().zip(outcome.readings) {
             readings[*place] = reading;
         }
     }

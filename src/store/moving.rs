@@ -212,7 +212,13 @@ mod tests {
             let (expected, found) = (alone.decide(NOW, &charges(cost)), take(&old, &charges(cost)).await);
             assert_eq!(format!("{found:?}"), format!("{expected:?}"), "cost {cost}");
         }
-        let correction = |delta| Correction { meter: &meters[0], parts: charge(&meters[0], 0).parts, at: NOW, delta };
+        let correction = |delta| Correction {
+            meter: &meters[0],
+            parts: charge(&meters[0], 0).parts,
+            at: NOW,
+            delta,
+            stand_in: false,
+        };
         for delta in [-2 * UNIT, UNIT] {
             old.settle(NOW, &[correction(delta)]).resolve().await.expect("a memory store answers");
             let _ = alone.settle(NOW, &[correction(delta)]).resolve().await;

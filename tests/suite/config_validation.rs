@@ -161,7 +161,6 @@ fn what_is_not_available_is_refused_instead_of_ignored() {
         "[[routes]]\nmatch = \"*\"\ncost = { reserve = 100, actual = \"header:x-request-cost\" }\n",
         &["cost"],
     );
-    assert_setup_refused(&Setup::default().stub("health = { path = \"/healthz\" }"), &["health"]);
 }
 
 #[test]

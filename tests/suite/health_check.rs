@@ -18,6 +18,31 @@ fn b59_liveness_depends_on_nothing() {
 }
 
 #[test]
+fn b59_an_upstream_that_is_down_or_hangs_touches_no_probe() {
+    for end in [reply::End::Hang, reply::End::Reset] {
+        let lines = "health = { path = \"/up\", interval = \"50ms\", timeout = \"100ms\", fall = 1 }";
+        let gateway = Setup::default().stub(lines).before_script(move |_| Reply::only(end));
+        let healthy = || gateway.metric("sluicegate_upstream_healthy", &[("upstream", "stub")]);
+        wait_until("it is found unhealthy", || healthy() == 0.0);
+        for page in ["/livez", "/readyz", "/metrics"] {
+            let asked = Instant::now();
+            assert_eq!(gateway.admin(page).status, 200, "{page}");
+            assert!(asked.elapsed() < Duration::from_secs(1), "{page}");
+        }
+        assert_eq!(gateway.get("/").status, 503);
+    }
+}
+
+#[test]
+fn b60_checks_of_upstreams_draw_on_no_limit() {
+    let lines = "health = { path = \"/up\", interval = \"50ms\" }";
+    let gateway = Setup::ip_limited(&[r#"name = "per-ip", rate = "1/h""#]).stub(lines).start();
+    wait_until("it is checked", || gateway.upstream.count() > 5);
+    assert_eq!(gateway.metric("sluicegate_decisions_total", &[]), 0.0);
+    assert_eq!((gateway.get("/").status, gateway.get("/").status), (200, 429));
+}
+
+#[test]
 fn b60_probes_and_metrics_need_no_key_and_draw_on_nothing() {
     let setup = Setup::ip_limited(&[r#"name = "per-ip", rate = "1/h""#]).auth("anonymous = \"deny\"");
     let gateway = setup.toml("[tiers.free]\n").keys(&consumer("acme", "free")).start();

@@ -69,7 +69,7 @@ fn b26_a_bad_file_changes_nothing_and_says_where() {
     ];
     for (fault, text) in &bad {
         assert_eq!(gateway.reload_text(text), Reload::Failure, "{fault}");
-        assert!(gateway.log().contains("sluicegate.toml"), "{fault}: the log names the file");
+        wait_until("the log names the file", || gateway.log().contains("sluicegate.toml"));
     }
     fs::remove_file(gateway.files.path("sluicegate.toml")).unwrap();
     assert_eq!(gateway.hang_up(), Reload::Failure, "missing");

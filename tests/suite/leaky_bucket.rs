@@ -17,9 +17,10 @@ fn of_fifty_at_once_ten_pass_spaced_and_forty_are_refused_at_once() {
     assert!((10..=10 + left_meanwhile).contains(&passed), "{passed}");
     assert_eq!(answers.iter().filter(|answer| answer.0 == 429).count(), 50 - passed);
     let arrivals: Vec<Instant> = gateway.upstream.requests().iter().map(|request| request.at).collect();
-    let span = arrivals[passed - 1] - arrivals[0];
+    // The first may be late on its way to the upstream, never early.
+    let span = arrivals[passed - 1] - start;
     let shortest = Duration::from_millis(50) * (passed as u32 - 1);
-    assert!(span + Duration::from_millis(40) >= shortest, "{passed} left within {span:?}");
+    assert!(span >= shortest, "{passed} left within {span:?}");
 }
 
 #[test]

@@ -20,6 +20,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("request", 1),
     ("algorithm", 1),
     ("charge", 2),
+    ("upstream", 2),
     ("policy", 3),
     ("store", 3),
     ("limiter", 4),
@@ -53,7 +54,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
 const ONLY_IN: &[(&str, &[&str])] = &[("pingora", &["proxy", "server", "admin", "cli"]), ("toml", &["config"])];
 
 /// Modules that stay free of the runtime, so that they can be tested and reused without it.
-const WITHOUT_TOKIO: &[&str] = &["request", "algorithm", "charge", "policy", "config", "limiter"];
+const WITHOUT_TOKIO: &[&str] = &["request", "algorithm", "charge", "policy", "config", "limiter", "upstream"];
 
 /// One source file, taken apart.
 struct Source {

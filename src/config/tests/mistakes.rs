@@ -247,10 +247,67 @@ fn mistakes_of_upstreams_and_tiers() {
             "expected \"round_robin\"",
             "\"round_robin\"",
         ),
+        (
+            "[upstreams.b]\nservers = [\"a:1\"]\nbalance = \"hash:header:a b\"",
+            "3:11",
+            "not \"hash:header:a b\"",
+            "hash:header:NAME",
+        ),
+        ("[upstreams.b]\nservers = [\"a:1\"]\nbalance = 5", "3:11", "`balance` must be a way to choose", ""),
         ("[upstreams.b]\nservers = [\"a:1\"]\nretries = 11", "3:11", "an integer from 0 to 10", ""),
         ("[tiers.\"a/b\"]", "1:8", "a name has 1 to 64", ""),
         ("tiers = []", "1:9", "`tiers` must be a table, not a list", ""),
         ("tiers = { a = 5 }", "1:15", "`a` must be a table", ""),
+    ]);
+}
+
+#[test]
+fn mistakes_of_health_checks_and_tls() {
+    check(&[
+        ("[upstreams.b]\nservers = [\"a:1\"]\nhealth = {}", "3:10", "`health` has no `path`", "/healthz"),
+        ("[upstreams.b]\nservers = [\"a:1\"]\nhealth = \"/h\"", "3:10", "`health` must be a table", ""),
+        ("[upstreams.b]\nservers = [\"a:1\"]\nhealth = { path = \"h\" }", "3:19", "expected a path", "slash"),
+        ("[upstreams.b]\nservers = [\"a:1\"]\nhealth = { path = \"/a b\" }", "3:19", "expected a path", ""),
+        (
+            "[upstreams.b]\nservers = [\"a:1\"]\nhealth = { path = \"/h\", interval = \"1ms\" }",
+            "3:36",
+            "`interval` must be from 50 ms",
+            "",
+        ),
+        (
+            "[upstreams.b]\nservers = [\"a:1\"]\nhealth = { path = \"/h\", timeout = 5 }",
+            "3:35",
+            "must be a span",
+            "\"5s\"",
+        ),
+        (
+            "[upstreams.b]\nservers = [\"a:1\"]\nhealth = { path = \"/h\", fall = 0 }",
+            "3:32",
+            "`fall` must be an integer from 1",
+            "",
+        ),
+        (
+            "[upstreams.b]\nservers = [\"a:1\"]\nhealth = { path = \"/h\", raise = 2 }",
+            "3:25",
+            "unknown key `raise`",
+            "`rise`",
+        ),
+        ("[upstreams.b]\nservers = [\"a:1\"]\ntls = true", "3:7", "`tls` must be a table, not true", ""),
+        (
+            "[upstreams.b]\nservers = [\"a:1\"]\ntls = { server_name = \"https://a\" }",
+            "3:23",
+            "expected a host name or an address",
+            "without scheme",
+        ),
+        ("[upstreams.b]\nservers = [\"a:1\"]\ntls = { ca_file = \"none.pem\" }", "3:19", "cannot read", ""),
+        ("[upstreams.b]\nservers = [\"a:1\"]\ntls = { verify = \"no\" }", "3:18", "true or false", ""),
+        ("[upstreams.b]\nservers = [\"a:1\"]\ntls = { sni = \"a\" }", "3:9", "unknown key `sni`", ""),
+        (
+            "[upstreams.b]\nservers = [\"a-:1\"]\ntls = {}",
+            "2:12",
+            "no certificate can have the name \"a-\"",
+            "server_name",
+        ),
     ]);
 }
 
@@ -462,21 +519,6 @@ fn mistakes_of_responses() {
 #[test]
 fn what_is_not_available_yet_is_refused_by_name() {
     check(&[
-        ("[upstreams.b]\nservers = [\"a:1\"]\nhealth = {}", "3:1", "not available yet", "remove it"),
-        ("[upstreams.b]\nservers = [\"a:1\"]\ntls = {}", "3:1", "not available yet", "remove it"),
-        (
-            "[upstreams.b]\nservers = [\"a:1\"]\nbalance = \"hash:ip\"",
-            "3:11",
-            "\"hash:ip\" is not available yet",
-            "remove it",
-        ),
-        ("[upstreams.b]\nservers = [\"a:1\"]\nbalance = \"hash:header:x-a\"", "3:11", "not available yet", "remove it"),
-        (
-            "[upstreams.b]\nservers = [\"a:1\"]\nbalance = \"least_connections\"",
-            "3:11",
-            "not available yet",
-            "remove it",
-        ),
         (
             "[[limits]]\nper = \"ip\"\nrate = \"5/s\"\nmax = 5",
             "4:1",

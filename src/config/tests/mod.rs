@@ -228,6 +228,7 @@ fn what_is_not_written_has_its_default() {
         (Millis(2000), Millis(30_000), Millis(30_000), 1)
     );
     assert_eq!((upstream.protocol, upstream.servers[0].weight), (UpstreamProtocol::Http1, 1));
+    assert_eq!((&upstream.balance, &upstream.tls, &upstream.health), (&Balance::RoundRobin, &None, &None));
     let route = &config.routes[0];
     assert_eq!((route.cost.value, route.auth), (UNIT, RouteAuth::Optional));
     assert!(route.tiers.is_none() && route.skip.is_empty() && route.timeout.is_none());
@@ -264,6 +265,44 @@ fn defaults_of_features_that_are_not_available_yet_may_be_written_out() {
         "[server]\nmax_connections_per_ip = 0\n[store.redis]\ntls = {{ ca_file = \"\", certificate = \"\", key = \"\", verify = true }}\n{REST}[upstreams.b]\nservers = [\"a:1\"]\nbalance = \"round_robin\"\nprotocol = \"h2\"\n"
     );
     assert_eq!(config(&text, None).upstreams[1].protocol, UpstreamProtocol::H2);
+}
+
+#[test]
+fn an_upstream_says_how_its_servers_are_chosen_checked_and_trusted() {
+    let upstream = |lines: &str| {
+        let text = format!("{REST}[upstreams.b]\nservers = [\"a.test:1\", \"[::1]:2\"]\n{lines}");
+        config(&text, None).upstreams.remove(1)
+    };
+    let balances = [
+        ("round_robin", Balance::RoundRobin),
+        ("least_connections", Balance::LeastConnections),
+        ("hash:ip", Balance::Hash(HashKey::Ip)),
+        ("hash:consumer", Balance::Hash(HashKey::Consumer)),
+        ("hash:header:X-Tenant", Balance::Hash(HashKey::Header("x-tenant".to_owned()))),
+    ];
+    for (text, balance) in balances {
+        assert_eq!(upstream(&format!("balance = \"{text}\"")).balance, balance);
+    }
+    let health = |path: &str, interval, timeout, fall, rise| {
+        Some(HealthCheck { path: path.to_owned(), interval: Millis(interval), timeout: Millis(timeout), fall, rise })
+    };
+    assert_eq!(upstream("health = { path = \"/h\" }").health, health("/h", 5000, 1000, 3, 1));
+    let all = "health = { path = \"/h?x=1\", interval = \"100ms\", timeout = \"2s\", fall = 1, rise = 5 }";
+    assert_eq!(upstream(all).health, health("/h?x=1", 100, 2000, 1, 5));
+    let tls = UpstreamTls { server_name: None, authorities: None, verify: true };
+    assert_eq!(upstream("tls = {}").tls.as_ref(), Some(&tls));
+    let written = upstream("tls = { server_name = \"\", ca_file = \"\", verify = true }").tls;
+    assert_eq!(written.as_ref(), Some(&tls));
+    let named = upstream("tls = { server_name = \"api.internal\" }").tls.and_then(|tls| tls.server_name);
+    assert_eq!(named.as_deref(), Some("api.internal"));
+}
+
+#[test]
+fn certificates_that_are_not_looked_at_are_a_warning() {
+    let text = format!("{REST}[upstreams.b]\nservers = [\"a.test:1\"]\ntls = {{ verify = false }}\n");
+    let loaded = from_text(&text);
+    assert!(loaded.config.is_some_and(|config| config.upstreams[1].tls.as_ref().is_some_and(|tls| !tls.verify)));
+    assert!(loaded.problems.iter().any(|problem| problem.severity == Severity::Warning), "{:?}", loaded.problems);
 }
 
 #[test]

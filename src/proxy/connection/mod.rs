@@ -20,8 +20,9 @@ pub use ends::{Ends, Stop};
 pub use tls::{Certificates, acceptor};
 
 use crate::config::model::Server;
-use crate::request::head::Fault;
+use crate::request::head::{Fault, MAX_HEADER_LINES};
 use pingora::apps::HttpServerApp;
+use pingora::protocols::http::v2::server::H2Options;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,6 +34,9 @@ use visit::Visit;
 
 /// How long to pause when no connection can be accepted, most likely because no file descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Requests of one HTTP/2 connection at once.
+const MAX_HTTP2_STREAMS: u32 = 128;
 
 tokio::task_local! {
     /// The connection that the running request came by; HTTP/2 streams run in tasks of their own and have none.
@@ -82,6 +86,17 @@ impl Default for Terms {
             cap: None,
         }
     }
+}
+
+/// The bounds of an HTTP/2 connection. Those on streams that a client opens and resets at once are the h2 crate's: beyond some
+/// twenty that nobody has seen yet it ends the connection.
+pub fn http2_options(server: &Server) -> H2Options {
+    let mut options = H2Options::default();
+    options.max_concurrent_streams(MAX_HTTP2_STREAMS);
+    // HTTP/2 counts 32 bytes more for each line (RFC 9113, section 6.5.2). What is over it gets a bare 431 from below.
+    let lines = u32::try_from(MAX_HEADER_LINES * 32).unwrap_or(u32::MAX);
+    options.max_header_list_size(u32::try_from(server.max_header_bytes).unwrap_or(u32::MAX).saturating_mul(2) + lines);
+    options
 }
 
 /// Why the running request's head was refused, if it was.

@@ -105,7 +105,13 @@ impl MemoryStore {
                 let keys: Inline<Key> = corrections.iter().map(|(key, ..)| *key).collect();
                 let corrections: Vec<Correction<'_>> = corrections
                     .iter()
-                    .map(|(_, meter, at, delta)| Correction { meter, parts: Parts::new(), at: *at, delta: *delta })
+                    .map(|(_, meter, at, delta)| Correction {
+                        meter,
+                        parts: Parts::new(),
+                        at: *at,
+                        delta: *delta,
+                        stand_in: false,
+                    })
                     .collect();
                 self.settle_keys_unless_sealed(now, &keys, &corrections).then(|| vec![SETTLE])
             }
@@ -206,7 +212,7 @@ pub(in crate::store) fn read_outcome(answer: &[u8], charges: usize) -> Option<Ou
             span @ 1.. => Wait::After(Millis(span)),
             _ => Wait::Never,
         };
-        readings.push(Reading { known: true, remaining, wait, reset: Millis(input.number()?) });
+        readings.push(Reading { known: true, stand_in: false, remaining, wait, reset: Millis(input.number()?) });
     }
     input.0.is_empty().then_some(Outcome { admitted, at, delay, degraded: false, readings })
 }

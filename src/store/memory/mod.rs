@@ -225,6 +225,7 @@ impl MemoryStore {
             let (algorithm, quota) = (charge.meter.algorithm, &charge.meter.quota);
             Reading {
                 known: true,
+                stand_in: false,
                 remaining: algorithm.remaining(quota, state, now),
                 wait,
                 reset: algorithm.reset(quota, state, now),

@@ -235,7 +235,7 @@ fn a_correction_gives_back_or_takes_more() {
     assert!(store.decide(NOW, &[charge(&meter, 1, 4 * UNIT)]).admitted);
     let correct = |delta: Units, now: Timestamp| {
         let parts = [caller(1)].into_iter().collect();
-        store.settle_now(now, &[Correction { meter: &meter, parts, at: NOW, delta }]);
+        store.settle_now(now, &[Correction { meter: &meter, parts, at: NOW, delta, stand_in: false }]);
         left(&store, &meter, now)
     };
     assert_eq!(correct(-3 * UNIT, NOW), 9 * UNIT);
@@ -251,7 +251,7 @@ fn a_give_back_to_a_counter_that_is_gone_creates_none() {
     let store = MemoryStore::new(1000);
     let meter = fixed("l", 10, 60_000);
     let parts = [caller(1)].into_iter().collect();
-    store.settle_now(NOW, &[Correction { meter: &meter, parts, at: NOW, delta: -UNIT }]);
+    store.settle_now(NOW, &[Correction { meter: &meter, parts, at: NOW, delta: -UNIT, stand_in: false }]);
     assert_eq!(store.entries(), Some(0));
 }
 

@@ -1,14 +1,33 @@
 //! What counters are called in Redis.
 //!
-//! `sluicegate:{consumer:acme}:pro`: the prefix, the subject in braces, the owner of the limits, and what else splits them. The
-//! braces are a hash tag, so that one caller's counters share a slot of a Cluster. What a client can choose is encoded:
+//! `sluicegate:{consumer:acme}:_all`: the prefix, the subject in braces, which limits, and what else splits them. The
+//! braces are a hash tag, so that one caller's counters share a slot of a Cluster. A key says nothing of who has a limit (a
+//! tier, a route), so that a limit that moves keeps its counters. What a client can choose is encoded:
 //! every byte but letters, digits, `-`, `_`, `.` and `~` becomes `%XX`, so that a value can neither close the brace nor pretend to be
 //! another part. Addresses keep their `:`, which is how people read them; they hold nothing a client can choose freely.
 
 use crate::charge::Part;
 use std::fmt::Write as _;
 
-/// Appends a counter's key: `tail` is the owner, or the limit's own name where its state stands alone.
+/// In the place of a limit's name: all of a caller's limits that are split alike. No limit can have this name.
+const ALL: &str = "_all";
+
+/// Subjects that many callers share. A key for all of their limits would be rewritten by everybody, for the sake of limits that
+/// no single request meets together.
+const OF_MANY_CALLERS: &[&str] = &["global", "route", "tier", "host", "method"];
+
+/// Which limits share a key with the limit of that name: all of a caller's that are split alike, or none.
+pub fn tail<'a>(limit: &'a str, is_log: bool, parts: &[Part<'_>]) -> &'a str {
+    let is_of_a_caller = match parts.first() {
+        Some(Part::Address(_)) => true,
+        Some(Part::Named(kind, _)) => !OF_MANY_CALLERS.contains(kind),
+        Some(Part::Owned(kind, _)) => !OF_MANY_CALLERS.contains(&&**kind),
+        None => false,
+    };
+    if is_of_a_caller && !is_log { ALL } else { limit }
+}
+
+/// Appends a counter's key; for `tail` see [`tail`].
 pub fn write(key: &mut String, prefix: &str, parts: &[Part<'_>], tail: &str) {
     key.push_str(prefix);
     key.push_str(":{");
@@ -67,11 +86,41 @@ mod tests {
     fn keys_read_as_the_operators_page_says() {
         let route = Part::Named("route", b"POST /api/export");
         let acme = Part::Named("consumer", b"acme");
-        assert_eq!(key(std::slice::from_ref(&acme), "pro"), "sluicegate:{consumer:acme}:pro");
-        assert_eq!(key(&[acme, route], "x"), "sluicegate:{consumer:acme}:x:route:POST%20%2Fapi%2Fexport");
-        let address = Part::Address("2001:db8::".parse().unwrap());
-        assert_eq!(key(&[address], "ip"), "sluicegate:{ip:2001:db8::}:ip");
-        assert_eq!(key(&[Part::Named("global", b"")], "custom"), "sluicegate:{global}:custom");
+        let key = |limit, is_log, parts: &[Part<'_>]| key(parts, tail(limit, is_log, parts));
+        assert_eq!(key("pro-day", false, std::slice::from_ref(&acme)), "sluicegate:{consumer:acme}:_all");
+        let split = [acme, route];
+        assert_eq!(key("x", false, &split), "sluicegate:{consumer:acme}:_all:route:POST%20%2Fapi%2Fexport");
+        assert_eq!(key("x", true, &split), "sluicegate:{consumer:acme}:x:route:POST%20%2Fapi%2Fexport");
+        let address = [Part::Address("2001:db8::".parse().unwrap())];
+        assert_eq!(key("ip-min", false, &address), "sluicegate:{ip:2001:db8::}:_all");
+        assert_eq!(key("every", false, &[Part::Named("global", b"")]), "sluicegate:{global}:every");
+        assert_eq!(key("every", false, &[]), "sluicegate:{global}:every");
+        assert_eq!(key("all-exports", false, &split[1..]), "sluicegate:{route:POST%20%2Fapi%2Fexport}:all-exports");
+    }
+
+    #[test]
+    fn limits_share_a_key_only_when_one_caller_is_split_alike() {
+        let named = |kind, value: &'static str| Part::Named(kind, value.as_bytes());
+        let splits: [Vec<Part<'_>>; 8] = [
+            vec![named("consumer", "a")],
+            vec![named("consumer", "b")],
+            vec![named("header:x", "a")],
+            vec![named("param:x", "a")],
+            vec![named("consumer", "a"), named("route", "b")],
+            vec![named("consumer", "a"), named("method", "b")],
+            vec![named("consumer", "a"), named("route", "b"), named("method", "c")],
+            vec![Part::Address("10.0.0.1".parse().unwrap())],
+        ];
+        let of = |parts: &[Part<'_>], limit| key(parts, tail(limit, false, parts));
+        let keys: std::collections::BTreeSet<String> = splits.iter().map(|parts| of(parts, "one")).collect();
+        assert_eq!(keys.len(), splits.len());
+        assert!(splits.iter().all(|parts| of(parts, "one") == of(parts, "two")));
+        for kind in OF_MANY_CALLERS {
+            let parts = [named(kind, "a"), named("consumer", "a")];
+            let owned = [Part::Owned((*kind).into(), b"a".as_slice().into()), named("consumer", "a")];
+            assert_ne!(of(&parts, "one"), of(&parts, "two"), "{kind}");
+            assert_eq!(of(&parts, "one"), of(&owned, "one"), "{kind}");
+        }
     }
 
     #[test]

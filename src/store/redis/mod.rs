@@ -1,7 +1,7 @@
 //! Counters in Redis, shared by any number of gateways: one server, a master behind sentinels, or a Cluster.
 //!
 //! One script call decides all charges of one request that share a slot; Redis runs it alone, which is what makes it atomic
-//! between gateways, and its clock is the only one that matters. Limits of one owner and one partition share a key. This module
+//! between gateways, and its clock is the only one that matters. Limits of one caller that are split alike share a key. This module
 //! puts charges into calls and answers back; connections are [`link`]'s, the arithmetic is in `lua/`. It sets no deadline:
 //! [`super::fallback`] does.
 
@@ -32,6 +32,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// How often a start looks whether the servers are connected.
 const CONTACT_POLL: Duration = Duration::from_millis(10);
@@ -39,7 +40,11 @@ const CONTACT_POLL: Duration = Duration::from_millis(10);
 /// The shared store.
 pub struct RedisStore {
     servers: Servers,
+    /// Told by each connection that it is there.
+    connected: Arc<Notify>,
     prefix: String,
+    /// Whether decisions are made at the instant that the caller says, and not at the time of Redis.
+    at_given_time: bool,
     /// Whether a value that had to be replaced was told in the log already.
     told_replaced: AtomicBool,
 }
@@ -61,6 +66,15 @@ impl RedisStore {
     /// A store for that configuration. It connects in the background, so a Redis that is absent does not keep the gateway from
     /// starting. An error is a URL that cannot be read, or TLS that cannot be set up; it quotes no secret.
     pub fn open(settings: &Redis) -> Result<Arc<Self>, String> {
+        Self::open_by_clock(settings, false)
+    }
+
+    /// For tests: a store that decides at the instants it is given, so that no test has to wait for a window to end.
+    pub fn open_at_given_time(settings: &Redis) -> Result<Arc<Self>, String> {
+        Self::open_by_clock(settings, true)
+    }
+
+    fn open_by_clock(settings: &Redis, at_given_time: bool) -> Result<Arc<Self>, String> {
         let wants_tls = settings.data_tls || settings.urls.iter().any(|url| url.reveal().starts_with("rediss:"));
         let tls = wants_tls.then(|| tls::connector(&settings.tls)).transpose()?;
         let read = |url: &Secret| {
@@ -70,10 +84,11 @@ impl RedisStore {
         let urls: Vec<Server> = settings.urls.iter().map(read).collect::<Result<_, _>>()?;
         let timeout = settings.timeout.to_duration();
         let with_credentials = |server: Server| server.with_login(|login| credentials(login, settings));
+        let connected = Arc::new(Notify::new());
         let servers = match settings.mode {
             RedisMode::Single => {
                 let first = urls.into_iter().next().ok_or("no URL is configured")?;
-                Servers::One(Node::start(Target::Single(with_credentials(first)), timeout))
+                Servers::One(Node::start(Target::Single(with_credentials(first)), timeout, &connected))
             }
             RedisMode::Sentinel => {
                 let data = with_credentials(Server::nowhere(
@@ -81,13 +96,14 @@ impl RedisStore {
                     tls.filter(|_| settings.data_tls),
                 ));
                 let target = Target::Sentinel { sentinels: urls, master: settings.master.clone(), data };
-                Servers::One(Node::start(target, timeout))
+                Servers::One(Node::start(target, timeout, &connected))
             }
             RedisMode::Cluster => {
-                Servers::Cluster(Cluster::start(urls.into_iter().map(with_credentials).collect(), timeout))
+                Servers::Cluster(Cluster::start(urls.into_iter().map(with_credentials).collect(), timeout, &connected))
             }
         };
-        Ok(Arc::new(Self { servers, prefix: settings.prefix.clone(), told_replaced: AtomicBool::new(false) }))
+        let told_replaced = AtomicBool::new(false);
+        Ok(Arc::new(Self { servers, connected, prefix: settings.prefix.clone(), at_given_time, told_replaced }))
     }
 
     /// Waits until the servers are connected, for `patience` at most: a gateway that starts beside a healthy Redis decides its
@@ -112,7 +128,7 @@ impl RedisStore {
         let key = |meter: &Meter, parts: &[Part<'_>]| {
             let is_log = script::is_log(meter.algorithm);
             let mut key = String::with_capacity(64);
-            key::write(&mut key, &self.prefix, parts, if is_log { &meter.name } else { &meter.owner });
+            key::write(&mut key, &self.prefix, parts, key::tail(&meter.name, is_log, parts));
             (is_log, key)
         };
         let mut logs = Vec::new();
@@ -200,13 +216,12 @@ impl Shared for RedisStore {
         }
     }
 
-    fn acquire<'a>(&'a self, shard: Shard, _now: Timestamp, charges: &'a [Charge<'_>]) -> Call<'a, Outcome> {
+    fn acquire<'a>(&'a self, shard: Shard, now: Timestamp, charges: &'a [Charge<'_>]) -> Call<'a, Outcome> {
+        let layout = self.layout(charges.iter().map(|charge| (charge.meter, charge.parts.as_slice())));
+        let clock = self.at_given_time.then_some(now);
         // Outside the future, and so outside its deadline: the first of a shape has its script joined.
-        let script = Script::of(Purpose::Acquire, Shape::of_charges(charges));
+        let (script, argument) = script::acquire(clock, layout.groups, charges, &layout.places);
         Box::pin(async move {
-            let layout = self.layout(charges.iter().map(|charge| (charge.meter, charge.parts.as_slice())));
-            let mut argument = Vec::new();
-            script::write_charges(&mut argument, None, layout.groups, charges, &layout.places);
             let reply = self.run(shard, script, &layout.keys, &argument).await?;
             let acquired =
                 script::read_acquired(&reply, charges.len()).map_err(|_| StoreError::Nonsense("to a decision"))?;
@@ -215,13 +230,14 @@ impl Shared for RedisStore {
         })
     }
 
-    fn settle<'a>(&'a self, shard: Shard, _now: Timestamp, corrections: &'a [Correction<'_>]) -> Call<'a, ()> {
+    fn settle<'a>(&'a self, shard: Shard, now: Timestamp, corrections: &'a [Correction<'_>]) -> Call<'a, ()> {
         let script = Script::of(Purpose::Settle, Shape::of_corrections(corrections));
+        let clock = self.at_given_time.then_some(now);
         Box::pin(async move {
             let layout =
                 self.layout(corrections.iter().map(|correction| (correction.meter, correction.parts.as_slice())));
             let mut argument = Vec::new();
-            script::write_corrections(&mut argument, None, layout.groups, corrections, &layout.places);
+            script::write_corrections(&mut argument, clock, layout.groups, corrections, &layout.places);
             let reply = self.run(shard, script, &layout.keys, &argument).await?;
             let settled = script::read_settled(&reply).map_err(|_| StoreError::Nonsense("to a settlement"))?;
             self.tell_replaced(settled.replaced);
@@ -230,16 +246,13 @@ impl Shared for RedisStore {
     }
 
     fn forget<'a>(&'a self, shard: Shard, charges: &'a [Charge<'_>]) -> Call<'a, Vec<bool>> {
+        let script = Script::of(Purpose::Forget, Shape::default());
         Box::pin(async move {
             let layout = self.layout(charges.iter().map(|charge| (charge.meter, charge.parts.as_slice())));
-            let mut existed = Vec::with_capacity(layout.keys.len());
-            for key in &layout.keys {
-                existed.push(match &self.servers {
-                    Servers::One(node) => node.unlink(key, false).await.map_err(node::CallError::into_store_error)?,
-                    Servers::Cluster(cluster) => cluster.unlink(shard, key).await?,
-                });
-            }
-            Ok(layout.places.iter().map(|place| existed[place.key]).collect())
+            let mut argument = Vec::new();
+            script::write_forgotten(&mut argument, None, layout.groups, &layout.places);
+            let reply = self.run(shard, script, &layout.keys, &argument).await?;
+            script::read_forgotten(&reply, charges.len()).map_err(|_| StoreError::Nonsense("to a reset"))
         })
     }
 
@@ -250,6 +263,10 @@ impl Shared for RedisStore {
                 Servers::Cluster(cluster) => cluster.probe(&self.prefix).await,
             }
         })
+    }
+
+    fn connected(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.connected.notified())
     }
 
     fn is_degraded(&self) -> bool {

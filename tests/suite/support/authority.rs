@@ -1,6 +1,7 @@
 //! An authority of the test's own, and certificates that it signs, as PEM files.
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::fs;
 use std::path::PathBuf;
 
@@ -8,6 +9,12 @@ use std::path::PathBuf;
 pub struct Authority {
     directory: tempfile::TempDir,
     issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// A certificate and its key.
+pub struct Identity {
+    pub certificate: CertificateDer<'static>,
+    pub key: PrivateKeyDer<'static>,
 }
 
 /// The files of a certificate and its key.
@@ -37,16 +44,34 @@ impl Authority {
         self.path("ca.pem").display().to_string()
     }
 
+    /// Its certificate, as `ca_file` holds it.
+    pub fn pem(&self) -> String {
+        self.issuer.pem()
+    }
+
     /// A certificate for these names and addresses.
+    pub fn issue(&self, subjects: &[&str]) -> Identity {
+        let (certificate, key) = self.signed(subjects, None);
+        Identity { certificate: certificate.der().clone(), key: PrivateKeyDer::Pkcs8(key.serialize_der().into()) }
+    }
+
+    /// The same as files of that name.
     pub fn sign(&self, name: &str, subjects: &[&str]) -> Signed {
-        let subjects: Vec<String> = subjects.iter().map(|subject| (*subject).to_owned()).collect();
-        let mut params = CertificateParams::new(subjects).expect("the names are good ones");
-        params.distinguished_name.push(DnType::CommonName, name);
-        let key = KeyPair::generate().expect("there is randomness");
-        let certificate = params.signed_by(&key, &self.issuer).expect("the parameters are complete");
+        let (certificate, key) = self.signed(subjects, Some(name));
         let (certificate_path, key_path) = (self.path(&format!("{name}.pem")), self.path(&format!("{name}.key")));
         fs::write(&certificate_path, certificate.pem()).expect("the directory is ours");
         fs::write(&key_path, key.serialize_pem()).expect("the directory is ours");
         Signed { certificate: certificate_path.display().to_string(), key: key_path.display().to_string() }
+    }
+
+    fn signed(&self, subjects: &[&str], name: Option<&str>) -> (Certificate, KeyPair) {
+        let subjects: Vec<String> = subjects.iter().map(|subject| (*subject).to_owned()).collect();
+        let mut params = CertificateParams::new(subjects).expect("the names are good ones");
+        if let Some(name) = name {
+            params.distinguished_name.push(DnType::CommonName, name);
+        }
+        let key = KeyPair::generate().expect("there is randomness");
+        let certificate = params.signed_by(&key, &self.issuer).expect("the parameters are complete");
+        (certificate, key)
     }
 }

@@ -123,6 +123,15 @@ impl Client {
         closed
     }
 
+    /// Whether a byte of an answer is there already.
+    pub fn has_answer(&self) -> bool {
+        let stream = self.reader.get_ref();
+        stream.set_nonblocking(true).expect("a socket takes the mode");
+        let peeked = stream.peek(&mut [0]);
+        stream.set_nonblocking(false).expect("a socket takes the mode");
+        !self.reader.buffer().is_empty() || peeked.is_ok()
+    }
+
     pub fn shutdown_write(&self) {
         self.reader.get_ref().shutdown(Shutdown::Write).expect("the socket is open");
     }

@@ -4,6 +4,7 @@
 //! condition can be waited for.
 
 pub mod authority;
+pub mod backend;
 pub mod client;
 pub mod fields;
 pub mod gateway;
@@ -14,6 +15,7 @@ pub mod program;
 pub mod redis;
 pub mod reply;
 mod self_test;
+pub mod stub_redis;
 pub mod upstream;
 pub mod wire;
 
