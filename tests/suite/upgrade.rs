@@ -1,7 +1,7 @@
 //! One process takes the place of another: no request is refused or broken, and no quota is granted twice.
 
 use crate::support::authority::Authority;
-use crate::support::client::render;
+use crate::support::client::{UPGRADE, render};
 use crate::support::http2::Http2;
 use crate::support::redis::RedisServer;
 use crate::support::*;
@@ -191,6 +191,20 @@ fn a_request_under_way_is_finished_by_the_old_process() {
     assert_eq!(gateway.wait_exit(PATIENCE), Some(0));
     gateway.running = next;
     assert_eq!(gateway.get("/").status, 200);
+}
+
+#[test]
+fn a_tunnel_goes_on_in_the_old_process() {
+    let mut gateway = limited(100).before_script(|_| Reply::upgrade());
+    let mut tunnel = gateway.connect();
+    assert_eq!(tunnel.request("GET", "/", &UPGRADE, b"").status, 101);
+    let mut old = take_over(&mut gateway);
+    wait_until("the old one drains", || old.output().contains("draining"));
+    tunnel.send(b"still here");
+    assert_eq!(tunnel.read_exactly(10), b"still here");
+    assert!(old.is_running());
+    drop(tunnel);
+    assert_eq!(old.wait(PATIENCE).and_then(|status| status.code()), Some(0), "{}", old.output());
 }
 
 #[test]
