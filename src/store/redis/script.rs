@@ -182,12 +182,13 @@ impl Script {
                 return scripts.get(&straight).copied();
             }
         }
+        // Not under the lock: it takes milliseconds, and decisions whose text is there shall not wait for it.
+        let written = Self::new(straight.join(RECORDS_LUA));
         let mut scripts = SCRIPTS.write();
         if scripts.len() >= MAX_STRAIGHT_TEXTS {
             return scripts.get(&straight).copied();
         }
-        let joined = || &*Box::leak(Box::new(Self::new(straight.join(RECORDS_LUA))));
-        Some(*scripts.entry(straight).or_insert_with(joined))
+        Some(*scripts.entry(straight).or_insert_with(|| Box::leak(Box::new(written))))
     }
 
     fn join(purpose: Purpose, shape: Shape) -> Self {
