@@ -41,12 +41,19 @@ const ORIGIN: [&str; 11] = [
 pub fn rewrite(request: &mut RequestHeader, context: &Context) -> Result<()> {
     let policy = &context.snapshot.policy;
     set_target(request, context)?;
+    // Pingora removes it from HTTP/1.1 alone.
+    request.remove_header(&header::PROXY_AUTHORIZATION);
     remove_spoofed(request, context.trusted_peer);
     if !policy.forward_credentials {
         remove_credentials(request, policy)?;
     }
     set_origin(request, context)?;
     set_identity(request, context)
+}
+
+/// Whether the name is one that the gateway vouches for, or that a trusted peer tells it by.
+pub fn is_ours(name: &HeaderName) -> bool {
+    OWNED.contains(&name.as_str()) || ORIGIN.contains(&name.as_str())
 }
 
 /// Path and query as forwarded: normalised, the route's prefix stripped, the key removed.

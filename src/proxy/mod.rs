@@ -15,6 +15,7 @@ mod forward;
 mod grpc;
 pub mod headers;
 mod hold;
+mod hop_by_hop;
 mod members;
 mod observe;
 mod page;
@@ -31,7 +32,7 @@ use crate::limiter::assess::{self, Inputs};
 use crate::limiter::rejection::Rejection;
 use crate::limiter::{Receipt, decide};
 use crate::metrics::Metrics;
-use crate::request::head::Fault;
+use crate::request::head::{Fault, MAX_HEADER_LINES};
 use crate::store::Store;
 use crate::time::{Clock, Stopwatch};
 use access_log::AccessLog;
@@ -203,6 +204,7 @@ impl ProxyHttp for Gate {
 
     async fn upstream_peer(&self, session: &mut Session, context: &mut Context) -> Result<Box<HttpPeer>> {
         let mut peer = self.choose_server(session, context)?;
+        hop_by_hop::clean_request(session.req_header_mut(), forward::is_ours)?;
         if session.is_upgrade_req() {
             tunnel::prepare(&mut peer);
         }
@@ -284,6 +286,7 @@ impl ProxyHttp for Gate {
         }
         self.observe_upstream(context);
         self.server_answered(context);
+        hop_by_hop::clean_response(response);
         if !response.headers.contains_key(&request_id::REQUEST_ID) {
             response.insert_header(request_id::REQUEST_ID, context.request_id.clone())?;
         }
@@ -372,7 +375,7 @@ fn rejection_for(error: &Error, context: &Context) -> Option<Rejection> {
 
 /// Whether the request is larger than allowed, as far as its header tells.
 fn over_size(header: &RequestHeader, server: &Server) -> Option<Rejection> {
-    if header_bytes(header) > server.max_header_bytes {
+    if header_bytes(header) > server.max_header_bytes || header.headers.len() > MAX_HEADER_LINES {
         Some(Rejection::HeadersTooLarge)
     } else if exceeds(server.max_body_bytes, early::declared_length(&header.headers)) {
         Some(Rejection::PayloadTooLarge)
