@@ -78,7 +78,7 @@ fn what_is_sent_behind_a_request_that_ends_the_connection_does_not_reset_it() {
 fn two_thousand_requests_written_before_the_first_answer_is_read_are_all_answered_in_order() {
     const REQUESTS: usize = 2000;
     let gateway = Setup::limited(&[r#"rate = "1500/h", algorithm = "fixed_window""#]).start();
-    let filler = "x".repeat(60);
+    let filler = "x".repeat(100);
     let all: Vec<u8> =
         (0..REQUESTS).flat_map(|n| render("GET", &format!("/{n}"), &[("X-Filler", &filler)], b"")).collect();
     assert!(all.len() > 4 * 64 * 1024, "more than the gateway reads ahead");
