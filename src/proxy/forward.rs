@@ -47,6 +47,7 @@ pub fn rewrite(request: &mut RequestHeader, context: &Context) -> Result<()> {
     if !policy.forward_credentials {
         remove_credentials(request, policy)?;
     }
+    join_cookies(request)?;
     set_origin(request, context)?;
     set_identity(request, context)
 }
@@ -108,6 +109,17 @@ fn remove_credentials(request: &mut RequestHeader, policy: &Policy) -> Result<()
         for value in values {
             request.append_header(name.clone(), value)?;
         }
+    }
+    Ok(())
+}
+
+/// HTTP/2 clients send each cookie in a field of its own; whoever knows HTTP/1.1 alone reads the first (RFC 9113, section 8.2.3).
+fn join_cookies(request: &mut RequestHeader) -> Result<()> {
+    let cookies: Vec<&[u8]> = request.headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if cookies.len() > 1 {
+        let joined =
+            HeaderValue::from_bytes(&cookies.join(&b"; "[..])).expect("header values joined are a header value");
+        request.insert_header(header::COOKIE, joined)?;
     }
     Ok(())
 }

@@ -62,6 +62,11 @@ pub fn clean_response(response: &mut ResponseHeader) {
     }
 }
 
+/// For a client of HTTP/1.0, which knows no chunks: a body of unknown length ends with the connection. Whether it does.
+pub fn end_with_connection(response: &mut ResponseHeader) -> bool {
+    response.remove_header(&header::TRANSFER_ENCODING).is_some()
+}
+
 /// The headers that are there and that `Connection` names; as many at most as a head has lines.
 fn named(headers: &HeaderMap) -> Vec<HeaderName> {
     let present = |token: &[u8]| HeaderName::from_bytes(token).ok().filter(|name| headers.contains_key(name));

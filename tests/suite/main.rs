@@ -35,6 +35,7 @@ mod hot_reload;
 mod http1_parsing;
 mod http2_bounds;
 mod http2_grpc;
+mod http2_parsing;
 mod ip_extraction;
 mod ipv6;
 mod key_collision;
