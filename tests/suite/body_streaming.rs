@@ -2,7 +2,7 @@
 
 use crate::support::client::{chunked, render};
 use crate::support::*;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const ONE: &str = r#"rate = "1/h""#;
 
@@ -64,6 +64,21 @@ fn b47_a_refused_upload_does_not_hold_the_connection_for_ever() {
     client.send(render("POST", "/", &[("Content-Length", "1000000")], b""));
     assert_eq!(client.read("POST").status, 429);
     assert!(client.is_closed_within(Duration::from_secs(10)), "the rest of the body never came");
+}
+
+#[test]
+fn b47_a_refused_upload_that_goes_on_slowly_is_ended_and_not_reset_under_its_answer() {
+    let gateway = exhausted();
+    let mut client = gateway.connect();
+    client.send(render("POST", "/", &[("Content-Length", "100000000")], b""));
+    // For longer than it is listened to for the sake of the connection, for less than for the sake of the answer.
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_millis(2600) {
+        client.try_send([b'x'; 1000]).expect("nothing is reset");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(client.read("POST").status, 429);
+    assert!(client.is_closed_within(PATIENCE));
 }
 
 #[test]

@@ -107,6 +107,43 @@ fn a_header_without_end_is_cut_off_and_not_kept() {
 }
 
 #[test]
+fn a_small_header_block_that_unpacks_to_a_large_one_is_refused_and_not_kept() {
+    let gateway = Setup::default().start();
+    let before = gateway.running.resident_kib();
+    let mut client = Frames::connect(gateway.files.data, &[]);
+    // A field of 3 kB goes into the table (RFC 7541, section 6.2.1), then it is named 12 000 times by its index.
+    let mut bomb = block(&[(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/")]);
+    bomb.push(0x40);
+    bomb.extend(&block(&[("x", &"y".repeat(3000))])[1..]);
+    bomb.extend([0xbe; 12_000]);
+    for stream in [1, 3, 5, 7] {
+        let sent = client.send(&[Frame::new(HEADERS, END_HEADERS | END_STREAM, stream, bomb.clone())]);
+        assert!(stream > 1 || sent.is_ok());
+    }
+    let answer = client.read_until(|frame| matches!(frame.kind, HEADERS | RST_STREAM | GOAWAY));
+    assert!(!answer.is_ok_and(|frame| frame.kind == HEADERS && frame.payload.first() == Some(&0x88)));
+    let grown = gateway.running.resident_kib().saturating_sub(before);
+    assert!(grown < 8 * 1024, "{grown} KiB more");
+    assert_eq!(gateway.upstream.count(), 0);
+}
+
+#[test]
+fn empty_pieces_of_a_body_that_nobody_reads_take_no_memory() {
+    let toml = "[[routes]]\nmatch = \"*\"\nlimits = [{ algorithm = \"leaky_bucket\", rate = \"1/min\", queue = 5 }]\n";
+    let gateway = Setup::new(toml).start();
+    assert_eq!(gateway.get("/").status, 200);
+    let before = gateway.running.resident_kib();
+    let mut client = Frames::connect(gateway.files.data, &[]);
+    client.set_timeout(Duration::from_secs(5));
+    // Held until its turn in the bucket, with its body on the way.
+    client.send(&[Frame::request(1, 0, "POST", "/")]).expect("it listens");
+    let batch = vec![Frame::new(DATA, 0, 1, []); 10_000];
+    let sent = (0..100).take_while(|_| client.send(&batch).is_ok()).count();
+    let grown = gateway.running.resident_kib().saturating_sub(before);
+    assert!(grown < 8 * 1024, "{grown} KiB more after {sent} times 10 000 empty frames");
+}
+
+#[test]
 fn floods_of_frames_that_ask_for_an_answer_take_no_memory() {
     let gateway = Setup::default().start();
     let flood = [
