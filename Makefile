@@ -6,7 +6,7 @@ PYTHON_PACKAGES := /usr/lib/python3/dist-packages
 PACKAGES_TEST := curl:curl python3:python3 node:nodejs redis-server:redis-server h2load:nghttp2-client wrk:wrk \
 	/usr/bin/python3:python3 $(PYTHON_PACKAGES)/grpc:python3-grpcio $(PYTHON_PACKAGES)/websockets:python3-websockets
 
-.PHONY: demo test format lint unit packages-build packages-test bench soak
+.PHONY: demo test format lint unit packages-build packages-test bench bench-store soak
 
 # Installs what is missing, builds, and serves the built-in example on 127.0.0.1:8080.
 demo: packages-build
@@ -24,10 +24,15 @@ lint:
 unit:
 	cargo test --quiet
 
-# One decision in memory: nanoseconds and instructions.
-bench: packages-build
+# One decision in memory: nanoseconds and instructions; and what one costs Redis.
+bench: packages-build bench-store
 	cargo bench --bench decide
 	tests/bench/count-instructions
+
+# Redis' time and memory for a decision, beside the script that is written most often.
+bench-store: packages-build
+	@packaging/install-missing redis-server:redis-server
+	cargo bench --bench store
 
 # Every kind of traffic with faults, for SECONDS seconds: nothing may be left behind.
 SECONDS ?= 120

@@ -4,14 +4,14 @@
 -- ARGV[1]: doubles, little endian. Two for all: the clock in ms (0: Redis TIME; anything else is for tests) and how many of
 -- the keys are strings. Then ten for each charge, here its row `p`:
 --    1 count   2 window (ms; -1 a month, -2 a year)   3 capacity   4 max_wait (ms; -1 none)   5 cost   6 enforced (1 or 0)
---    7 algorithm (its number in the loader)   8 key (its index in KEYS)   9 id of the record in the group
+--    7 id of the record in the group   8 algorithm (its number in the loader)   9 key (its index in KEYS)
 --    10 an earlier charge of the same counter, counted from 1 (0: none)
 -- Returns doubles, little endian, in one string: admitted (1 or 0), now, delay, how many keys of another type or format
 -- were replaced; then for each charge: remaining, wait (0 fits now, -1 never), reset. Nothing is written when not admitted.
 
-local COST, ENFORCED, ALGORITHM, KEY, ID, SAME = 5, 6, 7, 8, 9, 10
+local COST, ENFORCED, ID, ALGORITHM, KEY, SAME = 5, 6, 7, 8, 9, 10
 -- A row is reused: once read, these hold what is found out.
-local WAIT, PLACE, ASKED, VIEW = 6, 9, 10, 11
+local WAIT, PLACE, ASKED, VIEW = 6, 7, 10, 11
 -- Of a reply to up to eight charges, or the beginning of it.
 local REPLY_FORMAT = '<dddddddddddddddddddddddddddd'
 

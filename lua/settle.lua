@@ -4,10 +4,10 @@
 -- ARGV[1]: doubles, little endian. Two for all: the clock in ms (0: Redis TIME; anything else is for tests) and how many of
 -- the keys are strings. Then ten for each correction, here its row `p`:
 --    1 count   2 window (ms; -1 a month, -2 a year)   3 capacity   4 max_wait (ms; -1 none)   5 delta (a debt, or negative
---    what is given back)   6 the instant of the charge   7 algorithm   8 key (its index in KEYS)   9 id of the record   10 unused
+--    what is given back)   6 the instant of the charge   7 id of the record   8 algorithm   9 key (its index in KEYS)   10 unused
 -- Returns doubles, little endian, in one string: now, how many keys of another type or format were replaced.
 
-local DELTA, CHARGED_AT, ALGORITHM, KEY, ID = 5, 6, 7, 8, 9
+local DELTA, CHARGED_AT, ID, ALGORITHM, KEY = 5, 6, 7, 8, 9
 
 local call = redis.call
 local arguments = ARGV[1]

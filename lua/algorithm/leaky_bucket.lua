@@ -51,8 +51,10 @@ local function leaky_bucket_charge(p, v, now, cost, delay)
   -- Another limit holds the request longer than this one would. At its departure all before it have gone, so that is where
   -- the level starts anew, in the future, and the next one is apart from it. This bucket's own delay is never rounded
   -- in: whole milliseconds would slow a rate above 1000 a second.
-  if delay > 0 and delay > bucket_until_at_most(p, v, 0, now) then
-    bucket_idle_until(v, now + delay)
+  if delay > 0 then
+    if delay > bucket_until_at_most(p, v, 0, now) then
+      bucket_idle_until(v, now + delay)
+    end
   end
   local used = v[2] + cost
   v[2], v[5] = used < MAX_HELD and used or MAX_HELD, false
@@ -72,7 +74,10 @@ local function leaky_bucket_refund(p, last, used, part, now, _, cost)
 end
 
 local function leaky_bucket_reset(p, v, now)
-  return v[5] or bucket_until_at_most(p, v, 0, now)
+  if v[5] then
+    return v[5]
+  end
+  return bucket_until_at_most(p, v, 0, now)
 end
 
 local function leaky_bucket_fresh_at(p, v, now)

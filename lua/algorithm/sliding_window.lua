@@ -2,7 +2,8 @@
 -- current count. Twin of src/algorithm/sliding_window.rs.
 --
 -- State: window start, current, previous. View: {window start, current, previous, window end, the instant seen, length of
--- the previous window}. For `p`, views and what the functions return, see lua/README.md.
+-- the previous window, what of previous counts at the instant seen}. For `p`, views and what the functions return, see
+-- lua/README.md.
 
 local HORIZON_MS = 2^43
 local MAX_HELD = 2^52
@@ -27,29 +28,31 @@ local function sliding_window_at(p, start, current, previous, now)
   if start ~= first then
     current, previous = 0, start == before and current or 0
   end
-  return { first, current, previous, finish, seen, first - before }
+  local length, weighed = first - before, 0
+  if previous > 0 then
+    local share, rest = length - (seen - first), nil
+    if share < 0 then
+      share = 0
+    elseif share > length then
+      share = length
+    end
+    weighed, rest = mul_div(previous, share, 0, length)
+    if rest > 0 then
+      weighed = weighed + 1
+    end
+  end
+  return { first, current, previous, finish, seen, length, weighed }
 end
 
--- The window after this one, as it will stand if nothing is charged until then, at its first instant.
+-- The window after this one, as it will stand if nothing is charged until then, at its first instant; without the estimate.
 local function sliding_window_next(p, v)
   local before, first, finish = frame(p[2], v[4])
   return { first, 0, v[2], finish, first, first - before }
 end
 
+-- How much of it counts at the instant seen.
 local function sliding_window_estimate(v)
-  local previous = v[3]
-  if previous == 0 then
-    return v[2]
-  end
-  local length = v[6]
-  local share = length - (v[5] - v[1])
-  if share < 0 then
-    share = 0
-  elseif share > length then
-    share = length
-  end
-  local weighed, rest = mul_div(previous, share, 0, length)
-  return weighed + (rest > 0 and 1 or 0) + v[2]
+  return v[7] + v[2]
 end
 
 -- The first instant of this window, not before the one seen, at which `cost` fits; nil if there is none.

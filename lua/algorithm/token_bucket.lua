@@ -51,7 +51,10 @@ local function token_bucket_refund(p, last, used, part, _, at, cost)
 end
 
 local function token_bucket_reset(p, v, now)
-  return v[5] or bucket_until_at_most(p, v, 0, now)
+  if v[5] then
+    return v[5]
+  end
+  return bucket_until_at_most(p, v, 0, now)
 end
 
 local function token_bucket_fresh_at(p, v, now)

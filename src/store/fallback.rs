@@ -30,6 +30,9 @@ use std::time::Duration;
 /// How often an open breaker's server is probed.
 pub const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long after a connection was made its server is probed: what was in flight on the one before has failed by then.
+const PROBE_DELAY: Duration = Duration::from_millis(20);
+
 /// How often a lasting outage is summed up in the log.
 const SUMMARY_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -72,13 +75,18 @@ impl<S: Shared> Guarded<S> {
         self.shared.is_degraded()
     }
 
-    /// Probes once a second, and sums up a lasting outage once a minute, to the end of the process.
+    /// Probes once a second and after each new connection, and sums up a lasting outage once a minute, to the end of the process.
     pub async fn watch(self: Arc<Self>) {
         let mut since_summary = Duration::ZERO;
         loop {
-            tokio::time::sleep(PROBE_INTERVAL).await;
+            if tokio::time::timeout(PROBE_INTERVAL, self.shared.connected()).await.is_ok() {
+                tokio::time::sleep(PROBE_DELAY).await;
+            } else {
+                since_summary += PROBE_INTERVAL;
+            }
             let given_up = self.given_up.swap(false, Ordering::AcqRel);
             if !given_up && !self.shared.is_degraded() {
+                since_summary = Duration::ZERO;
                 continue;
             }
             // Without a breaker that is open, the server that was given up on has lost its place to another.
@@ -93,7 +101,6 @@ impl<S: Shared> Guarded<S> {
                 tracing::warn!(store = self.shared.name(), decided_without_it, "the store is back");
                 continue;
             }
-            since_summary += PROBE_INTERVAL;
             if since_summary >= SUMMARY_INTERVAL {
                 since_summary = Duration::ZERO;
                 let decided_without_it = self.degraded.swap(0, Ordering::Relaxed);

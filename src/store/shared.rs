@@ -44,6 +44,9 @@ pub trait Shared: Send + Sync + 'static {
     /// any breaker closed.
     fn probe(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>>;
 
+    /// Waits until a server was connected anew since this was last awaited.
+    fn connected(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
     /// Whether any breaker is open.
     fn is_degraded(&self) -> bool;
 }

@@ -139,7 +139,7 @@ fn an_answer_that_is_cut_off_is_seen_to_be_cut_off() {
         assert!(all.is_empty() || all.starts_with("HTTP/1.1 200") || all.starts_with("HTTP/1.1 502"), "{path}: {all}");
         let ends = all.contains("\r\n0\r\n\r\n");
         assert!(!ends && all.matches("HTTP/1.1").count() <= 1, "{path} passed for complete: {all}");
-        let told = Http2::connect(gateway.files.data).try_request("GET", path, &[]);
+        let told = Http2::connect(gateway.files.data).ask("GET", path, &[]);
         assert!(
             told.is_err() || told.as_ref().is_ok_and(|answer| answer.status == 502),
             "{path} over HTTP/2: {told:?}"

@@ -46,6 +46,32 @@ fn the_master_is_found_and_its_replica_sees_what_was_counted() {
 }
 
 #[test]
+fn sentinels_and_their_master_each_get_their_own_credentials() {
+    let set = Sentinels::start();
+    let user = |server: &redis::RedisServer, name: &str, password: &str| {
+        let made = server.connect().text(&["ACL", "SETUSER", name, "on", &format!(">{password}"), "~*", "&*", "+@all"]);
+        assert_eq!(made, redis::Answer::Bytes(b"OK".to_vec()));
+    };
+    set.sentinels.iter().for_each(|sentinel| user(sentinel, "asker", "sentinel-password"));
+    set.data.iter().for_each(|server| user(server, "counter", "data-password"));
+    let directory = tempfile::tempdir().expect("there is room for temporary files");
+    let file = directory.path().join("password");
+    std::fs::write(&file, "data-password\n").expect("the directory is ours");
+    let urls = set.toml().replace("redis://", "redis://asker:sentinel-password@");
+    let more = format!("username = \"counter\"\npassword_file = \"{}\"\n", file.display());
+    let store = format!("[store]\nbackend = \"redis\"\n[store.redis]\ntimeout = \"2s\"\n{urls}{more}");
+    let gateway = Setup::new(format!("{store}[[routes]]\nmatch = \"*\"\nlimits = [{{ rate = \"3/h\" }}]\n")).start();
+    assert_eq!(gateway.statuses(4, "/"), [200, 200, 200, 429]);
+    assert_eq!(gateway.metric("rate_limiter_errors_total", &[]), 0.0);
+    let clients = set.data[0].connect().text(&["CLIENT", "LIST"]);
+    assert!(String::from_utf8_lossy(clients.bytes()).contains("user=counter"), "{clients:?}");
+    for server in set.data.iter().chain(&set.sentinels) {
+        assert_eq!(server.connect().text(&["ACL", "LOG"]), redis::Answer::List(Vec::new()));
+    }
+    assert!(!gateway.log().contains("-password"), "{}", gateway.log());
+}
+
+#[test]
 fn b05_a_killed_master_is_followed_and_meanwhile_the_local_limiter_holds() {
     let mut set = Sentinels::start();
     let gateway = gateway(&set, "rate = \"20/h\", algorithm = \"fixed_window\"");

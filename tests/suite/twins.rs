@@ -6,6 +6,7 @@
 mod functions;
 mod lua;
 mod stores;
+mod straight;
 
 use proptest::prelude::*;
 use sluicegate::algorithm::{Algorithm, MAX_COUNT, MAX_LOG_COUNT, Quota, UNIT, Units, Window, exact};

@@ -8,6 +8,7 @@
 //! whether it became a tunnel.
 
 mod count;
+mod ends;
 mod pingora_io;
 mod socket;
 mod stream;
@@ -15,6 +16,7 @@ mod tls;
 mod visit;
 
 pub use count::Connections;
+pub use ends::{Ends, Stop};
 pub use tls::{Certificates, acceptor};
 
 use crate::config::model::Server;
@@ -27,7 +29,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use stream::Exchange;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use visit::Visit;
 
@@ -122,7 +123,8 @@ pub(super) fn becomes_tunnel() {
 
 /// A listening socket and how its connections are served.
 pub struct Listener<T> {
-    pub socket: TcpListener,
+    /// Closed with the last one who holds it.
+    pub socket: Arc<TcpListener>,
     /// Absent in clear.
     pub tls: Option<TlsAcceptor>,
     pub connections: Connections,
@@ -132,34 +134,34 @@ pub struct Listener<T> {
 
 impl Listener<fn(IpAddr) -> Terms> {
     /// For operators, or the process itself: in clear, without a cap, in nobody's count.
-    pub fn private(socket: TcpListener) -> Self {
+    pub fn private(socket: Arc<TcpListener>) -> Self {
         Self { socket, tls: None, connections: Connections::default(), terms: |_| Terms::default() }
     }
 }
 
 impl<T: Fn(IpAddr) -> Terms> Listener<T> {
-    /// Accepts until `closed`; connections that are open then go on, and end as `shutting_down` says.
-    pub async fn accept<A>(self, app: Arc<A>, mut closed: watch::Receiver<bool>, shutting_down: watch::Receiver<bool>)
+    /// Accepts until the end of accepting; connections that are open then go on to their own.
+    pub async fn accept<A>(self, app: Arc<A>, mut ends: Ends)
     where
         A: HttpServerApp + Send + Sync + 'static,
     {
-        while let Some((stream, peer)) = self.next(&mut closed).await {
+        while let Some((stream, peer)) = self.next(&mut ends).await {
             let terms = (self.terms)(peer.ip());
             // One over the cap is closed without a word: answering would be the work that the cap is there to save.
             let Some(counted) = self.connections.count(terms.cap) else { continue };
-            let (app, tls, shutting_down) = (app.clone(), self.tls.clone(), shutting_down.clone());
+            let (app, tls, ends) = (app.clone(), self.tls.clone(), ends.clone());
             tokio::spawn(async move {
-                Visit::new(terms, shutting_down).serve(stream, peer, tls, app).await;
+                Visit::new(terms, ends).serve(stream, peer, tls, app).await;
                 drop(counted);
             });
         }
     }
 
-    async fn next(&self, closed: &mut watch::Receiver<bool>) -> Option<(TcpStream, SocketAddr)> {
+    async fn next(&self, ends: &mut Ends) -> Option<(TcpStream, SocketAddr)> {
         loop {
             let accepted = tokio::select! {
                 accepted = self.socket.accept() => accepted,
-                _ = closed.wait_for(|closed| *closed) => return None,
+                () = ends.of_accepting() => return None,
             };
             match accepted {
                 Ok((stream, peer)) => {

@@ -32,6 +32,9 @@ const REFRESH_PAUSE: Duration = Duration::from_millis(200);
 /// How long one node may take to answer with the map.
 const REFRESH_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How many nodes are asked for the map at once.
+const ASKED_AT_ONCE: usize = 4;
+
 /// The most masters that a Cluster may have here.
 const MAX_NODES: usize = 1000;
 
@@ -43,6 +46,8 @@ pub struct Cluster {
     /// By address; also those that a redirection named before the map did.
     nodes: Mutex<HashMap<String, Known>>,
     stale: Notify,
+    /// Told of each connection.
+    connected: Arc<Notify>,
     /// For slots that no master is known to have.
     nobody: Arc<Breaker>,
 }
@@ -105,13 +110,14 @@ struct Range {
 
 impl Cluster {
     /// A cluster whose map is kept by a task of its own.
-    pub fn start(seeds: Vec<Server>, timeout: Duration) -> Arc<Self> {
+    pub fn start(seeds: Vec<Server>, timeout: Duration, connected: &Arc<Notify>) -> Arc<Self> {
         let cluster = Arc::new(Self {
             seeds,
             timeout,
             map: ArcSwap::default(),
             nodes: Mutex::default(),
             stale: Notify::new(),
+            connected: connected.clone(),
             nobody: Arc::default(),
         });
         tokio::spawn(cluster.clone().keep_map());
@@ -217,7 +223,8 @@ impl Cluster {
 
     fn known(&self, address: &str, named: bool) -> Arc<Node> {
         let mut nodes = self.nodes.lock();
-        let start = || Known { node: Node::start(Target::Single(self.server(address)), self.timeout), named };
+        let target = || Target::Single(self.server(address));
+        let start = || Known { node: Node::start(target(), self.timeout, &self.connected), named };
         let known = nodes.entry(address.to_owned()).or_insert_with(start);
         known.named |= named;
         known.node.clone()
@@ -246,15 +253,21 @@ impl Cluster {
         }
     }
 
-    /// The map as the first node that answers has it: known masters first, then the configured seeds.
+    /// The map as the first node that answers has it, a few being asked at once: those that are connected first, the
+    /// configured seeds last.
     async fn ask_anyone(&self) -> Option<Vec<Range>> {
-        let known: Vec<String> = self.nodes.lock().keys().take(MAX_NODES).cloned().collect();
-        let known = known.iter().map(|address| self.server(address));
-        for server in known.chain(self.seeds.iter().cloned()) {
-            match tokio::time::timeout(REFRESH_TIMEOUT, ask(&server)).await {
-                Ok(Ok(ranges)) if !ranges.is_empty() => return Some(ranges),
-                Ok(Err(error)) => tracing::debug!(error = %brief(&error), "a node does not tell the slots"),
-                _ => {}
+        let mut known: Vec<(bool, String)> = {
+            let nodes = self.nodes.lock();
+            nodes.iter().take(MAX_NODES).map(|(address, known)| (!known.node.is_connected(), address.clone())).collect()
+        };
+        known.sort();
+        let known = known.iter().map(|(_, address)| self.server(address));
+        let servers: Vec<Server> = known.chain(self.seeds.iter().cloned()).collect();
+        for some in servers.chunks(ASKED_AT_ONCE) {
+            let answers = some.iter().map(|server| Box::pin(ask(server)));
+            match futures_util::future::select_ok(answers).await {
+                Ok((ranges, _)) => return Some(ranges),
+                Err(error) => tracing::debug!(error = %brief(&error), "a node does not tell the slots"),
             }
         }
         None
@@ -289,8 +302,13 @@ impl Cluster {
 async fn ask(server: &Server) -> Result<Vec<Range>, RedisError> {
     let connection = server.connect(REFRESH_TIMEOUT, REFRESH_TIMEOUT).await?;
     let value: Value = redis::cmd("CLUSTER").arg("SLOTS").query_async(&mut connection.channel()).await?;
-    let Value::Array(entries) = value else { return Ok(Vec::new()) };
-    Ok(entries.iter().filter_map(|entry| range(entry, server)).collect())
+    let Value::Array(entries) = value else { return Err(no_slots()) };
+    let ranges: Vec<Range> = entries.iter().filter_map(|entry| range(entry, server)).collect();
+    if ranges.is_empty() { Err(no_slots()) } else { Ok(ranges) }
+}
+
+fn no_slots() -> RedisError {
+    RedisError::from((ErrorKind::UnexpectedReturnType, "the node knows of no slots"))
 }
 
 /// One entry of `CLUSTER SLOTS`: first slot, last slot, master (host, port, …), replicas.

@@ -11,6 +11,7 @@ use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 
@@ -87,7 +88,12 @@ impl Server {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (channel, driver) = MultiplexedConnection::new_with_config(&self.login, stream, config).await?;
-        Ok(Connection { channel, driver: tokio::spawn(driver).abort_handle() })
+        let (running, ended) = watch::channel(());
+        let driver = tokio::spawn(async move {
+            driver.await;
+            drop(running);
+        });
+        Ok(Connection { channel, driver: driver.abort_handle(), ended })
     }
 }
 
@@ -116,12 +122,19 @@ impl fmt::Display for Server {
 pub struct Connection {
     channel: MultiplexedConnection,
     driver: AbortHandle,
+    /// Its sender is dropped when the connection ends.
+    ended: watch::Receiver<()>,
 }
 
 impl Connection {
     /// A handle to send commands with, for as long as the connection is kept.
     pub fn channel(&self) -> MultiplexedConnection {
         self.channel.clone()
+    }
+
+    /// Waits until the server closes the connection, if it does.
+    pub async fn end(&self) {
+        while self.ended.clone().changed().await.is_ok() {}
     }
 
     /// Whether the server answers at all: one that only takes connections, or takes back its consent to TLS once it

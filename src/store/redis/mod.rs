@@ -32,6 +32,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// How often a start looks whether the servers are connected.
 const CONTACT_POLL: Duration = Duration::from_millis(10);
@@ -39,6 +40,8 @@ const CONTACT_POLL: Duration = Duration::from_millis(10);
 /// The shared store.
 pub struct RedisStore {
     servers: Servers,
+    /// Told by each connection that it is there.
+    connected: Arc<Notify>,
     prefix: String,
     /// Whether decisions are made at the instant that the caller says, and not at the time of Redis.
     at_given_time: bool,
@@ -81,10 +84,11 @@ impl RedisStore {
         let urls: Vec<Server> = settings.urls.iter().map(read).collect::<Result<_, _>>()?;
         let timeout = settings.timeout.to_duration();
         let with_credentials = |server: Server| server.with_login(|login| credentials(login, settings));
+        let connected = Arc::new(Notify::new());
         let servers = match settings.mode {
             RedisMode::Single => {
                 let first = urls.into_iter().next().ok_or("no URL is configured")?;
-                Servers::One(Node::start(Target::Single(with_credentials(first)), timeout))
+                Servers::One(Node::start(Target::Single(with_credentials(first)), timeout, &connected))
             }
             RedisMode::Sentinel => {
                 let data = with_credentials(Server::nowhere(
@@ -92,14 +96,14 @@ impl RedisStore {
                     tls.filter(|_| settings.data_tls),
                 ));
                 let target = Target::Sentinel { sentinels: urls, master: settings.master.clone(), data };
-                Servers::One(Node::start(target, timeout))
+                Servers::One(Node::start(target, timeout, &connected))
             }
             RedisMode::Cluster => {
-                Servers::Cluster(Cluster::start(urls.into_iter().map(with_credentials).collect(), timeout))
+                Servers::Cluster(Cluster::start(urls.into_iter().map(with_credentials).collect(), timeout, &connected))
             }
         };
         let told_replaced = AtomicBool::new(false);
-        Ok(Arc::new(Self { servers, prefix: settings.prefix.clone(), at_given_time, told_replaced }))
+        Ok(Arc::new(Self { servers, connected, prefix: settings.prefix.clone(), at_given_time, told_replaced }))
     }
 
     /// Waits until the servers are connected, for `patience` at most: a gateway that starts beside a healthy Redis decides its
@@ -213,13 +217,11 @@ impl Shared for RedisStore {
     }
 
     fn acquire<'a>(&'a self, shard: Shard, now: Timestamp, charges: &'a [Charge<'_>]) -> Call<'a, Outcome> {
-        // Outside the future, and so outside its deadline: the first of a shape has its script joined.
-        let script = Script::of(Purpose::Acquire, Shape::of_charges(charges));
+        let layout = self.layout(charges.iter().map(|charge| (charge.meter, charge.parts.as_slice())));
         let clock = self.at_given_time.then_some(now);
+        // Outside the future, and so outside its deadline: the first of a shape has its script joined.
+        let (script, argument) = script::acquire(clock, layout.groups, charges, &layout.places);
         Box::pin(async move {
-            let layout = self.layout(charges.iter().map(|charge| (charge.meter, charge.parts.as_slice())));
-            let mut argument = Vec::new();
-            script::write_charges(&mut argument, clock, layout.groups, charges, &layout.places);
             let reply = self.run(shard, script, &layout.keys, &argument).await?;
             let acquired =
                 script::read_acquired(&reply, charges.len()).map_err(|_| StoreError::Nonsense("to a decision"))?;
@@ -261,6 +263,10 @@ impl Shared for RedisStore {
                 Servers::Cluster(cluster) => cluster.probe(&self.prefix).await,
             }
         })
+    }
+
+    fn connected(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.connected.notified())
     }
 
     fn is_degraded(&self) -> bool {

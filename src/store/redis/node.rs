@@ -9,6 +9,7 @@ use crate::store::breaker::Breaker;
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// How long a probe's write lives.
 const PROBE_LIFE_MS: u64 = 1000;
@@ -40,9 +41,9 @@ impl CallError {
 }
 
 impl Node {
-    /// A node whose connection is kept by a task of its own.
-    pub fn start(target: Target, timeout: Duration) -> Arc<Self> {
-        let link = Link::new(target, timeout);
+    /// A node whose connection is kept by a task of its own; `connected` is told each time there is a new one.
+    pub fn start(target: Target, timeout: Duration, connected: &Arc<Notify>) -> Arc<Self> {
+        let link = Link::new(target, timeout, connected.clone());
         tokio::spawn(link.clone().keep());
         Arc::new(Self { link, breaker: Arc::default() })
     }
@@ -106,7 +107,9 @@ impl Node {
         command.arg(key).arg(1).arg("PX").arg(PROBE_LIFE_MS);
         let written = tokio::time::timeout(self.link.patience(), command.query_async::<Value>(&mut channel)).await;
         match written {
-            Ok(Ok(_)) => self.breaker.probe_succeeded(),
+            Ok(Ok(Value::Okay)) => self.breaker.probe_succeeded(),
+            // No Redis says anything else.
+            Ok(Ok(_)) => false,
             Ok(Err(error)) => {
                 if leads_nowhere(&error) {
                     self.link.drop_connection(&connection);

@@ -1,13 +1,15 @@
 //! The scripts that decide inside Redis: which parts of `lua/` make one, what it is given and what it answers.
 //!
 //! A script builds its functions anew on every call, so a script holds the functions of the algorithms that its
-//! decision needs and no others: there is one text for each [`Shape`], joined when first wanted and kept.
-//! Arguments and replies
-//! are doubles in one string: Redis passes a string on as it is, where every number of its own would be written
-//! out and read again. Nothing here does I/O.
+//! decision needs and no others: there is one text for each [`Shape`], joined when first wanted and kept. The decision that is
+//! met most, a few charges and no log, has not even those: its text is written out for them by [`straight`].
+//! Arguments and replies are doubles in one string: Redis passes a string on as it is, where every number of its own would be
+//! written out and read again. Nothing here does I/O.
 
 mod forget;
+mod inline;
 mod join;
+mod straight;
 #[cfg(test)]
 mod tests;
 
@@ -15,13 +17,21 @@ use crate::algorithm::{Algorithm, Quota, Units, Wait, Window};
 use crate::charge::{Charge, Correction, Outcome, Reading};
 use crate::time::{Millis, Timestamp};
 pub use forget::{read_forgotten, write_forgotten};
+use parking_lot::RwLock;
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::OnceLock;
+use straight::Straight;
 
 /// The most charges or corrections of one call: what the stack of a script holds, with room to spare.
 pub const MAX_CHARGES: usize = 256;
+
+/// The most charges of a text that is written out for them.
+pub const MAX_STRAIGHT: usize = 4;
+/// The most of these texts. An operator's limits make a handful; beyond, the text for any charges serves.
+const MAX_STRAIGHT_TEXTS: usize = 512;
 
 /// A double holds every whole number up to here.
 const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -29,8 +39,9 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 const MAX_COST: Units = 1 << 52;
 /// Numbers before the first row.
 const HEAD: usize = 2;
-/// Numbers of a charge or a correction.
+/// Numbers of a charge or a correction; those of a charge in a text that is written out for it.
 const ROW: usize = 10;
+const STRAIGHT_ROW: usize = 7;
 /// Numbers of a reply before the first reading, and of a reading.
 const REPLY_HEAD: usize = 4;
 const READING: usize = 3;
@@ -161,13 +172,30 @@ impl Script {
         SCRIPTS[purpose as usize][usize::from(shape.0)].get_or_init(|| Self::join(purpose, shape))
     }
 
+    /// The script written out for just these charges, if it may have a text of its own.
+    fn straight(straight: Straight) -> Option<&'static Self> {
+        static SCRIPTS: RwLock<BTreeMap<Straight, &'static Script>> = RwLock::new(BTreeMap::new());
+        if let Some(script) = SCRIPTS.read().get(&straight) {
+            return Some(script);
+        }
+        let mut scripts = SCRIPTS.write();
+        if scripts.len() >= MAX_STRAIGHT_TEXTS {
+            return None;
+        }
+        let joined = || &*Box::leak(Box::new(Self::new(straight.join(RECORDS_LUA))));
+        Some(*scripts.entry(straight).or_insert_with(joined))
+    }
+
     fn join(purpose: Purpose, shape: Shape) -> Self {
         let main = match purpose {
             Purpose::Acquire => ACQUIRE_LUA,
             Purpose::Settle => SETTLE_LUA,
             Purpose::Forget => FORGET_LUA,
         };
-        let text = join::join(shape, RECORDS_LUA, main);
+        Self::new(join::join(shape, RECORDS_LUA, main))
+    }
+
+    fn new(text: String) -> Self {
         let sha1 = hex(&Sha1::digest(text.as_bytes()));
         Self { text, sha1 }
     }
@@ -197,26 +225,36 @@ pub struct Place {
     pub record: u64,
 }
 
-/// `ARGV[1]` of `acquire.lua`, appended to `into`. `clock` is for tests: absent, the decision is at the time of Redis.
+/// The script for these charges and its `ARGV[1]`. `clock` is for tests: absent, the decision is at the time of Redis.
 /// `groups` is how many of the keys are strings; `places` has one entry for each charge, at most [`MAX_CHARGES`].
-pub fn write_charges(
-    into: &mut Vec<u8>,
+pub fn acquire(
     clock: Option<Timestamp>,
     groups: usize,
     charges: &[Charge<'_>],
     places: &[Place],
-) {
+) -> (&'static Script, Vec<u8>) {
     debug_assert!(charges.len() == places.len() && charges.len() <= MAX_CHARGES, "one place for each charge");
-    write_head(into, clock, groups, charges.len());
+    let straight = Straight::of(charges, places).and_then(Script::straight);
+    let mut argument = Vec::new();
+    if straight.is_some() {
+        argument.reserve((1 + charges.len() * STRAIGHT_ROW) * size_of::<f64>());
+        push(&mut argument, clock.map_or(0, |clock| clock.0));
+    } else {
+        write_head(&mut argument, clock, groups, charges.len());
+    }
     for (index, (charge, place)) in charges.iter().zip(places).enumerate() {
-        let same = places[..index].iter().rposition(|earlier| earlier == place).map_or(0, |earlier| earlier + 1);
         let (algorithm, quota) = (charge.meter.algorithm, &charge.meter.quota);
         let cost = charge.cost.clamp(0, MAX_COST);
-        write_row(into, quota, [cost, i64::from(charge.enforced)], algorithm, *place, same);
+        write_row(&mut argument, quota, [cost, i64::from(charge.enforced)], *place);
+        if straight.is_none() {
+            let same = places[..index].iter().rposition(|earlier| earlier == place).map_or(0, |earlier| earlier + 1);
+            write_rest(&mut argument, algorithm, *place, same);
+        }
     }
+    (straight.unwrap_or_else(|| Script::of(Purpose::Acquire, Shape::of_charges(charges))), argument)
 }
 
-/// `ARGV[1]` of `settle.lua`, appended to `into`; as [`write_charges`].
+/// `ARGV[1]` of `settle.lua`, appended to `into`; as for [`acquire`].
 pub fn write_corrections(
     into: &mut Vec<u8>,
     clock: Option<Timestamp>,
@@ -229,7 +267,8 @@ pub fn write_corrections(
     for (correction, place) in corrections.iter().zip(places).filter(|(correction, _)| correction.delta != 0) {
         let (algorithm, quota) = (correction.meter.algorithm, &correction.meter.quota);
         let delta = correction.delta.clamp(-MAX_COST, MAX_COST);
-        write_row(into, quota, [delta, correction.at.0], algorithm, *place, 0);
+        write_row(into, quota, [delta, correction.at.0], *place);
+        write_rest(into, algorithm, *place, 0);
     }
 }
 
@@ -239,8 +278,8 @@ fn write_head(into: &mut Vec<u8>, clock: Option<Timestamp>, groups: usize, rows:
     push(into, groups as i64);
 }
 
-/// One row; `own` is what a charge and a correction have of their own.
-fn write_row(into: &mut Vec<u8>, quota: &Quota, own: [i64; 2], algorithm: &dyn Algorithm, place: Place, same: usize) {
+/// A row, as far as every script needs it; `own` is what a charge and a correction have of their own.
+fn write_row(into: &mut Vec<u8>, quota: &Quota, own: [i64; 2], place: Place) {
     let window = match quota.window {
         Window::Span(Millis(span)) => span,
         Window::Month => -1,
@@ -248,9 +287,16 @@ fn write_row(into: &mut Vec<u8>, quota: &Quota, own: [i64; 2], algorithm: &dyn A
     };
     let of_quota =
         [quota.count, window, quota.capacity, quota.max_wait.map_or(-1, |max_wait| max_wait.0.min(MAX_COST))];
-    let of_place = [twin_index(algorithm), place.key + 1, place.record as usize, same].map(|number| number as i64);
-    for number in of_quota.into_iter().chain(own).chain(of_place) {
+    for number in of_quota.into_iter().chain(own) {
         push(into, number);
+    }
+    push(into, place.record as i64);
+}
+
+/// What a script needs besides that is written for any rows.
+fn write_rest(into: &mut Vec<u8>, algorithm: &dyn Algorithm, place: Place, same: usize) {
+    for number in [twin_index(algorithm), place.key + 1, same] {
+        push(into, number as i64);
     }
 }
 

@@ -48,11 +48,11 @@ impl Http2 {
 
     /// A request with an empty body and its whole answer.
     pub fn request(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
-        self.try_request(method, path, headers).expect("the stream is answered")
+        self.ask(method, path, headers).expect("the stream is answered")
     }
 
     /// As `request`; the error is that of a stream or a connection which ended early.
-    pub fn try_request(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Result<Answer, h2::Error> {
+    pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Result<Answer, h2::Error> {
         let request = self.head(method, path, headers);
         self.runtime.block_on(async {
             let exchange = async {
@@ -82,6 +82,20 @@ impl Http2 {
         self.runtime.block_on(async {
             let answered: Result<Answer, h2::Error> = tokio::time::timeout(PATIENCE, exchange).await.expect("in time");
             answered.expect("the stream is answered")
+        })
+    }
+
+    /// As [`Self::request`]; absent when the connection takes no request any more.
+    pub fn try_request(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Option<Answer> {
+        let request = self.head(method, path, headers);
+        self.runtime.block_on(async {
+            let exchange = async {
+                let mut sender = self.sender.clone().ready().await.ok()?;
+                let (response, _) = sender.send_request(request, true).ok()?;
+                let taken = "a request that was taken is answered";
+                Some(answer(response.await.expect(taken)).await.expect(taken))
+            };
+            tokio::time::timeout(PATIENCE, exchange).await.expect("answered in time")
         })
     }
 

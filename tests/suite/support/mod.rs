@@ -16,6 +16,7 @@ pub mod program;
 pub mod redis;
 pub mod reply;
 mod self_test;
+pub mod stub_redis;
 pub mod upstream;
 pub mod wire;
 

@@ -79,6 +79,11 @@ impl RedisServer {
         self.wait();
     }
 
+    /// Where its files are.
+    pub fn directory(&self) -> &std::path::Path {
+        self.directory.path()
+    }
+
     pub fn signal(&self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
         assert!(sent.expect("kill is there").success());
@@ -100,6 +105,16 @@ impl RedisServer {
         let text = String::from_utf8_lossy(answer.bytes()).into_owned();
         let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':').map(str::to_owned));
         value.unwrap_or_default()
+    }
+
+    /// How often that command was run, or was refused before it ran.
+    pub fn calls(&self, command: &str) -> u64 {
+        let stats = self.info(&format!("cmdstat_{command}"));
+        let number = |name: &str| {
+            let value = stats.split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+            value.map_or(0, |value| value.parse::<u64>().expect("a number"))
+        };
+        number("calls") + number("rejected_calls")
     }
 
     pub fn url(&self) -> String {
@@ -235,18 +250,7 @@ impl RedisCluster {
 
     /// With more arguments for each.
     pub fn start_with(masters: usize, empty: usize, own: impl Fn() -> Vec<String>) -> Self {
-        let start = |_| {
-            // Names that are the test's own; the bus is on a port of its own too, as the default may be above the last.
-            let bus = free_port().to_string();
-            let arguments = ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"];
-            let more = ["--cluster-require-full-coverage", "no", "--cluster-node-timeout", "2000"];
-            // A master that gives its last slot away stays one.
-            let stays = ["--cluster-allow-replica-migration", "no"];
-            let own = own();
-            let own: Vec<&str> = own.iter().map(String::as_str).collect();
-            RedisServer::start_with(&[&arguments[..], &more, &stays, &["--cluster-port", &bus], &own].concat())
-        };
-        let cluster = Self { masters: (0..masters).map(start).collect() };
+        let cluster = Self { masters: (0..masters).map(|_| start_node(&own())).collect() };
         let share = SLOTS.div_ceil(masters - empty);
         for (index, master) in cluster.masters.iter().enumerate() {
             let mut connection = master.connect();
@@ -263,6 +267,24 @@ impl RedisCluster {
         }
         wait_until("the cluster is whole", || cluster.masters.iter().all(|master| cluster.is_whole(master)));
         cluster
+    }
+
+    /// One more server, which follows that master.
+    pub fn add_replica(&self, of: usize) -> RedisServer {
+        let replica = start_node(&[]);
+        let master = &self.masters[of];
+        let (port, bus) = (master.port.to_string(), master.argument("--cluster-port"));
+        done(&replica.connect().text(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]));
+        let id = self.id(of);
+        let follow = || replica.connect().text(&["CLUSTER", "REPLICATE", &id]) == Answer::Bytes(b"OK".to_vec());
+        wait_until("the replica knows its master", follow);
+        wait_until("the replica follows", || replica.info("master_link_status") == "up");
+        let known = |master: &RedisServer| {
+            let nodes = master.connect().text(&["CLUSTER", "NODES"]);
+            String::from_utf8_lossy(nodes.bytes()).contains(&format!("slave {id}"))
+        };
+        wait_until("all know of it", || self.masters.iter().all(known));
+        replica
     }
 
     fn is_whole(&self, master: &RedisServer) -> bool {
@@ -335,9 +357,23 @@ fn done(answer: &Answer) {
     assert_eq!(answer, &Answer::Bytes(b"OK".to_vec()));
 }
 
+/// A node of a Cluster that knows nobody yet.
+fn start_node(own: &[String]) -> RedisServer {
+    // Names that are the test's own; the bus is on a port of its own too, as the default may be above the last.
+    let bus = free_port().to_string();
+    let arguments = ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"];
+    let more = ["--cluster-require-full-coverage", "no", "--cluster-node-timeout", "2000"];
+    // A master that gives its last slot away stays one.
+    let stays = ["--cluster-allow-replica-migration", "no"];
+    let own: Vec<&str> = own.iter().map(String::as_str).collect();
+    RedisServer::start_with(&[&arguments[..], &more, &stays, &["--cluster-port", &bus], &own].concat())
+}
+
 fn spawn(port: u16, arguments: &[String], directory: &std::path::Path) -> Child {
     Command::new("redis-server")
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+        // A replica gets its copy at once, not after waiting for others.
+        .args(["--repl-diskless-sync-delay", "0"])
         .args(arguments)
         .current_dir(directory)
         .stdin(Stdio::null())

@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 const TTL_SLACK_MS: i64 = 1000;
 
 /// A limit and the group its counters are packed in.
-struct Limit {
-    meter: Meter,
-    group: usize,
+pub(super) struct Limit {
+    pub meter: Meter,
+    pub group: usize,
 }
 
 impl Limit {
@@ -35,11 +35,11 @@ impl Limit {
 
 /// What one request asks of one limit.
 #[derive(Clone, Copy)]
-struct Ask<'a> {
-    limit: &'a Limit,
-    caller: [u8; 1],
-    cost: Units,
-    enforced: bool,
+pub(super) struct Ask<'a> {
+    pub limit: &'a Limit,
+    pub caller: [u8; 1],
+    pub cost: Units,
+    pub enforced: bool,
 }
 
 impl<'a> Ask<'a> {
@@ -50,9 +50,9 @@ impl<'a> Ask<'a> {
 }
 
 /// Both stores, and what each counter holds by the arithmetic itself.
-struct World {
+pub(super) struct World {
     memory: MemoryStore,
-    redis: Connection,
+    pub redis: Connection,
     /// By identity and caller: the state, when it is fresh, and the key.
     states: BTreeMap<(String, u8), (State, i64, String)>,
 }
@@ -78,7 +78,7 @@ fn places<'a>(counters: impl Iterator<Item = (&'a Limit, u8)> + Clone) -> (Vec<S
 }
 
 impl World {
-    fn new(server: &RedisServer) -> Self {
+    pub fn new(server: &RedisServer) -> Self {
         let mut redis = server.connect();
         redis.text(&["FLUSHALL"]);
         Self { memory: MemoryStore::new(10_000), redis, states: BTreeMap::new() }
@@ -93,18 +93,22 @@ impl World {
         words.extend(keys.iter().map(|key| key.as_bytes()));
         words.push(arguments);
         self.redis.text(&["MULTI"]);
+        self.redis.text(&["TIME"]);
         self.redis.call(&words);
         for key in keys {
-            self.redis.text(&["PTTL", key]);
+            self.redis.text(&["PEXPIRETIME", key]);
             self.redis.text(&["PERSIST", key]);
         }
         let answers = self.redis.text(&["EXEC"]);
         let answers = answers.list();
-        if let Answer::Error(error) = &answers[0] {
+        if let Answer::Error(error) = &answers[1] {
             panic!("{error}\n{}", script.text);
         }
-        let ttls = answers[1..].chunks(2).map(|pair| pair[0].number()).collect();
-        (answers[0].bytes().to_vec(), ttls)
+        // Counted from before the script, not from now: Redis may be made to wait in between for any time.
+        let parts: Vec<i64> = answers[0].list().iter().map(digits).collect();
+        let begun = parts[0] * 1000 + parts[1] / 1000;
+        let ttl = |pair: &[Answer]| Some(pair[0].number()).filter(|end| *end >= 0).map_or(-1, |end| end - begun);
+        (answers[1].bytes().to_vec(), answers[2..].chunks(2).map(ttl).collect())
     }
 
     /// Every key and value.
@@ -115,16 +119,15 @@ impl World {
         keys.into_iter().map(|key| (key.clone(), self.redis.call(&[b"DUMP", &key]))).collect()
     }
 
-    fn acquire(&mut self, now: i64, asks: &[Ask<'_>]) -> Acquired {
+    pub fn acquire(&mut self, now: i64, asks: &[Ask<'_>]) -> Acquired {
         let charges: Vec<Charge<'_>> = asks.iter().map(Ask::charge).collect();
         let StoreAnswer::Ready(Ok(expected)) = self.memory.acquire(Timestamp(now), &charges) else {
             panic!("the store in memory answers at once")
         };
         let (keys, groups, places) = places(asks.iter().map(|ask| (ask.limit, ask.caller[0])));
-        let mut arguments = Vec::new();
-        script::write_charges(&mut arguments, Some(Timestamp(now)), groups, &charges, &places);
+        let (script, arguments) = script::acquire(Some(Timestamp(now)), groups, &charges, &places);
         let before = self.dump();
-        let (reply, ttls) = self.run(Script::of(Purpose::Acquire, Shape::of_charges(&charges)), &keys, &arguments);
+        let (reply, ttls) = self.run(script, &keys, &arguments);
         let acquired = script::read_acquired(&reply, asks.len()).expect("a reply of this script");
         same(&acquired.outcome, &expected);
         if !expected.admitted {
@@ -179,13 +182,18 @@ impl World {
     }
 }
 
+/// A number that is told as text.
+fn digits(answer: &Answer) -> i64 {
+    std::str::from_utf8(answer.bytes()).ok().and_then(|text| text.parse().ok()).expect("a number in digits")
+}
+
 #[track_caller]
 fn same(outcome: &Outcome, expected: &Outcome) {
     assert_eq!((outcome.admitted, outcome.at, outcome.delay), (expected.admitted, expected.at, expected.delay));
     assert_eq!(outcome.readings, expected.readings);
 }
 
-fn limit(name: &str, algorithm: &'static dyn Algorithm, quota: Quota, group: usize) -> Limit {
+pub(super) fn limit(name: &str, algorithm: &'static dyn Algorithm, quota: Quota, group: usize) -> Limit {
     Limit { meter: Meter::alone(name, algorithm, quota), group }
 }
 
@@ -199,7 +207,7 @@ fn limits(grants: &[Grant], groups: &[usize]) -> Vec<Limit> {
 }
 
 /// A quota of a day or so and a few units.
-fn plain(algorithm: &'static dyn Algorithm, count: i64, window_ms: i64) -> Quota {
+pub(super) fn plain(algorithm: &'static dyn Algorithm, count: i64, window_ms: i64) -> Quota {
     let quota =
         Quota { count: count * UNIT, window: Window::Span(Millis(window_ms)), capacity: count * UNIT, max_wait: None };
     algorithm.check(&quota).expect("a quota that the algorithm can serve");
@@ -207,24 +215,24 @@ fn plain(algorithm: &'static dyn Algorithm, count: i64, window_ms: i64) -> Quota
 }
 
 /// One server for all histories of a test.
-fn with_server<T>(test: impl FnOnce(&RedisServer) -> T) -> T {
+pub(super) fn with_server<T>(test: impl FnOnce(&RedisServer) -> T) -> T {
     let server = RedisServer::start();
     test(&server)
 }
 
 #[derive(Clone, Debug)]
-struct Request {
-    advance: (i64, i64),
+pub(super) struct Request {
+    pub advance: (i64, i64),
     caller: u8,
     cost: (Units, i64),
     /// Bits: which limits, which of them in earnest.
-    chosen: u8,
+    pub chosen: u8,
     enforced: u8,
     /// What to correct of it, in thousandths of the capacity; 0: nothing.
     correction: i64,
 }
 
-fn requests() -> impl Strategy<Value = Vec<Request>> {
+pub(super) fn requests() -> impl Strategy<Value = Vec<Request>> {
     let advance = prop_oneof![3 => (Just(0i64), 0..=2i64), 3 => (0..=200i64, 0..=2i64), 1 => (0..=2500i64, 0..=2i64)];
     let enforced = prop_oneof![2 => Just(0xffu8), 1 => any::<u8>()];
     let correction = prop_oneof![3 => Just(0i64), 1 => -1200..=1200i64];
@@ -240,12 +248,12 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
     prop::collection::vec(request, 1..25)
 }
 
-fn moved(advance: (i64, i64), limits: &[Limit]) -> i64 {
+pub(super) fn moved(advance: (i64, i64), limits: &[Limit]) -> i64 {
     let shortest = limits.iter().map(|limit| limit.meter.quota.window.nominal().0).min().expect("there are limits");
     exact::mul_div_floor(advance.0, shortest, 1000) + advance.1
 }
 
-fn asks<'a>(limits: &'a [Limit], request: &Request, chosen: u8) -> Vec<Ask<'a>> {
+pub(super) fn asks<'a>(limits: &'a [Limit], request: &Request, chosen: u8) -> Vec<Ask<'a>> {
     let one = |(index, limit): (usize, &'a Limit)| Ask {
         limit,
         // The last group is one that all callers share.
@@ -319,11 +327,11 @@ fn corrections_that_come_late_agree() {
 }
 
 /// What is asked of a single limit by caller 1.
-fn ask(limit: &Limit, cost: Units) -> Ask<'_> {
+pub(super) fn ask(limit: &Limit, cost: Units) -> Ask<'_> {
     Ask { limit, caller: [1], cost, enforced: true }
 }
 
-const NOW: i64 = 1_800_000_000_000;
+pub(super) const NOW: i64 = 1_800_000_000_000;
 
 #[test]
 fn a_counter_named_twice_in_one_request_has_to_hold_both() {
@@ -356,10 +364,11 @@ fn the_longest_delay_is_that_of_every_bucket() {
 
 #[test]
 fn values_of_another_type_or_format_are_fresh_replaced_and_counted() {
-    let foreign: [&[&str]; 6] = [
+    let foreign: [&[&str]; 7] = [
         &["SET", "KEY", "some text"],
         &["SET", "KEY", ""],
         &["SET", "KEY", "01234567890123456789012345678901234567890123456_"],
+        &["SET", "KEY", "0123456789012345678901234567890123456789"],
         &["RPUSH", "KEY", "a"],
         &["HSET", "KEY", "tokens", "5"],
         &["ZADD", "KEY", "5", "member"],
@@ -425,9 +434,7 @@ fn run_alone(world: &mut World, now: i64, asks: &[Ask<'_>]) -> Units {
 fn decide(world: &mut World, clock: Option<Timestamp>, asks: &[Ask<'_>]) -> (Acquired, Vec<String>) {
     let charges: Vec<Charge<'_>> = asks.iter().map(Ask::charge).collect();
     let (keys, groups, places) = places(asks.iter().map(|ask| (ask.limit, ask.caller[0])));
-    let mut arguments = Vec::new();
-    script::write_charges(&mut arguments, clock, groups, &charges, &places);
-    let script = Script::of(Purpose::Acquire, Shape::of_charges(&charges));
+    let (script, arguments) = script::acquire(clock, groups, &charges, &places);
     let count = keys.len().to_string();
     let mut words: Vec<&[u8]> = vec![b"EVAL", script.text.as_bytes(), count.as_bytes()];
     words.extend(keys.iter().map(|key| key.as_bytes()));

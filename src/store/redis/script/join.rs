@@ -6,6 +6,7 @@
 //! of its own; a row's algorithm is the last argument of a call that chooses by it.
 
 use super::{CALENDAR_BIT, Shape, Twin};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The functions that `acquire.lua` and `settle.lua` call for the algorithm of a row and whose results they use: the
 /// choice is written in at the call.
@@ -20,14 +21,22 @@ const CHOSEN_BY_A_FUNCTION: &[(&str, &str)] = &[
 
 /// The script of the algorithms of a shape, `records` and `main`.
 pub(super) fn join(shape: Shape, records: &str, main: &str) -> String {
+    let mut all = files_of(shape, &[records, &choices(shape)]);
+    let main: String = main.lines().filter(|line| is_code(line)).flat_map(|line| [line, "\n"]).collect();
+    let main = CHOSEN_AT_THE_CALL.iter().fold(main, |main, name| choose_at_the_call(shape, name, &main));
+    all.extend(definitions(&main).into_iter().map(Definition::of_main));
+    reached(all)
+}
+
+/// What the files of the algorithms define, and then the others.
+pub(super) fn files_of(shape: Shape, others: &[&str]) -> Vec<Definition> {
     let mut files: Vec<&str> = Vec::new();
     for file in shape.twins().flat_map(|(_, twin)| twin.files) {
         if !files.contains(file) {
             files.push(file);
         }
     }
-    let choices = choices(shape);
-    files.extend([records, &choices]);
+    files.extend(others);
     let mut all: Vec<Definition> = files.iter().flat_map(|file| definitions(file)).collect();
     if shape.0 & CALENDAR_BIT == 0 {
         // Month and year arithmetic is left out where no window needs it.
@@ -35,14 +44,11 @@ pub(super) fn join(shape: Shape, records: &str, main: &str) -> String {
             definition.text = "local frame = frame_of_span".to_owned();
         }
     }
-    let main: String = main.lines().filter(|line| is_code(line)).flat_map(|line| [line, "\n"]).collect();
-    let main = CHOSEN_AT_THE_CALL.iter().fold(main, |main, name| choose_at_the_call(shape, name, &main));
-    all.extend(definitions(&main).into_iter().map(Definition::of_main));
-    reached(all)
+    all
 }
 
 /// The twins of a shape that define this function, each with its number.
-fn twins_with(shape: Shape, name: &str) -> Vec<(usize, &'static Twin)> {
+pub(super) fn twins_with(shape: Shape, name: &str) -> Vec<(usize, &'static Twin)> {
     let defines = |twin: &Twin| {
         let defined = format!("{}_{name}", twin.prefix);
         twin.files.iter().any(|file| {
@@ -104,7 +110,7 @@ fn choose_at_the_call(shape: Shape, name: &str, text: &str) -> String {
 }
 
 /// Where the parenthesis that is open at the beginning closes.
-fn closing(text: &str) -> usize {
+pub(super) fn closing(text: &str) -> usize {
     let mut depth = 1;
     let closes = |letter: char| {
         depth += i32::from(letter == '(') - i32::from(letter == ')');
@@ -114,14 +120,14 @@ fn closing(text: &str) -> usize {
 }
 
 /// Something that a file defines at its left margin, up to the next.
-struct Definition {
-    names: Vec<String>,
+pub(super) struct Definition {
+    pub names: Vec<String>,
     /// The values of constants, which are written in where they are used. A constant's name has no small letter.
-    constants: Vec<String>,
-    text: String,
+    pub constants: Vec<String>,
+    pub text: String,
 }
 
-fn is_code(line: &str) -> bool {
+pub(super) fn is_code(line: &str) -> bool {
     !line.is_empty() && !line.trim_start().starts_with("--")
 }
 
@@ -133,7 +139,7 @@ fn without_comments(text: &str) -> String {
     })
 }
 
-fn definitions(file: &str) -> Vec<Definition> {
+pub(super) fn definitions(file: &str) -> Vec<Definition> {
     let mut found: Vec<String> = Vec::new();
     for line in file.lines().filter(|line| is_code(line)) {
         match found.last_mut() {
@@ -164,6 +170,17 @@ impl Definition {
 }
 
 impl Definition {
+    /// What runs by itself.
+    pub fn nameless(text: String) -> Self {
+        Self { names: Vec::new(), constants: Vec::new(), text }
+    }
+
+    /// Of what this is another name.
+    pub fn alias(&self) -> Option<&str> {
+        let (_, of) = self.text.split_once(" = ")?;
+        (self.names.len() == 1 && self.constants.is_empty()).then_some(of.trim())
+    }
+
     /// What runs by itself and needs no reason to be kept.
     fn of_main(self) -> Self {
         if self.constants.is_empty() { Self { names: Vec::new(), ..self } } else { self }
@@ -171,7 +188,7 @@ impl Definition {
 }
 
 /// Words of a Lua text, and what stands between them.
-fn words(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -184,25 +201,21 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Joins the definitions without a name and what they refer to, directly or not; the others are left out.
-fn reached(definitions: Vec<Definition>) -> String {
+pub(super) fn reached(definitions: Vec<Definition>) -> String {
     let mut kept: Vec<String> = Vec::new();
+    let mut wanted: BTreeSet<String> = BTreeSet::new();
+    // A name may be defined again by another file, to the same value.
+    let mut constants: BTreeMap<String, String> = BTreeMap::new();
     for definition in definitions.into_iter().rev() {
-        let wanted = |name: &String| kept.iter().any(|text| words(text).any(|word| word == name));
-        if !definition.names.is_empty() && !definition.names.iter().any(wanted) {
-            continue;
-        }
-        if definition.constants.is_empty() {
-            kept.push(without_comments(&definition.text));
-            continue;
-        }
-        // A name may be defined again by another file, to the same value.
-        for (name, value) in definition.names.iter().zip(&definition.constants) {
-            for text in &mut kept {
-                *text =
-                    words(text).map(|word| if word == name { format!("({value})") } else { word.to_owned() }).collect();
-            }
+        constants.extend(definition.names.iter().cloned().zip(definition.constants.iter().cloned()));
+        let is_wanted = definition.names.is_empty() || definition.names.iter().any(|name| wanted.contains(name));
+        if is_wanted && definition.constants.is_empty() {
+            let text = without_comments(&definition.text);
+            wanted.extend(words(&text).map(str::to_owned));
+            kept.push(text);
         }
     }
     kept.reverse();
-    kept.concat()
+    let value = |word: &str| constants.get(word).map_or_else(|| word.to_owned(), |value| format!("({value})"));
+    words(&kept.concat()).map(value).collect()
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::algorithm::{ALGORITHMS, UNIT, by_name};
+use crate::charge::{Meter, Parts};
 
 fn quota(window: Window) -> Quota {
     Quota { count: UNIT, window, capacity: UNIT, max_wait: None }
@@ -85,4 +86,52 @@ fn a_reply_that_no_script_gives_is_misread() {
         bad[place] = wrong;
         assert!(read_acquired(&reply(&bad), 1).is_err(), "{wrong} in place {place}");
     }
+}
+
+/// The text for one charge of each of these algorithms, and their keys.
+fn text_of(rows: &[(&str, usize)], window: Window) -> &'static Script {
+    let meter =
+        |(name, _): &(&str, usize)| Meter::alone(name, by_name(name).expect("a known algorithm"), quota(window));
+    let meters: Vec<Meter> = rows.iter().map(meter).collect();
+    let charge = |meter| Charge { meter, parts: Parts::default(), cost: UNIT, enforced: true };
+    let charges: Vec<Charge<'_>> = meters.iter().map(charge).collect();
+    let place = |(record, (_, key)): (usize, &(&str, usize))| Place { key: *key, record: record as u64 };
+    let places: Vec<Place> = rows.iter().enumerate().map(place).collect();
+    acquire(None, 1, &charges, &places).0
+}
+
+#[test]
+fn few_charges_have_a_text_without_calls_of_our_functions_or_lists() {
+    let in_strings = || ALGORITHMS.iter().filter(|algorithm| !is_log(**algorithm)).map(|algorithm| algorithm.name());
+    for (first, second) in in_strings().flat_map(|first| in_strings().map(move |second| (first, second))) {
+        for keys in [[0, 0], [0, 1]] {
+            let text = &text_of(&[(first, keys[0]), (second, keys[1])], SPAN).text;
+            let functions: Vec<&str> = text.lines().filter(|line| line.starts_with("local function ")).collect();
+            assert!(functions.iter().all(|line| line.starts_with("local function lost_in_x")), "{functions:?}");
+            assert!(TWINS.iter().all(|twin| !text.contains(&format!("{}_", twin.prefix))), "{text}");
+            assert!(!text.contains("_row") && !text.contains("_group") && !text.contains("--"), "{text}");
+            let lists = text.lines().filter(|line| line.contains("{ ")).count();
+            assert_eq!(lists, 5 * (keys[1] + 1), "those for values that are something else: {text}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_small_set_of_strings_has_the_text_for_any_charges() {
+    let serves = |rows: &[(&str, usize)]| text_of(rows, SPAN).text.contains("while position");
+    assert!(!serves(&[("token_bucket", 0); 1]));
+    assert!(!serves(&[("token_bucket", 0), ("token_bucket", 1), ("token_bucket", 1)]));
+    assert!(serves(&[("sliding_window_log", 0)]), "a log");
+    assert!(serves(&[("token_bucket", 0); MAX_STRAIGHT + 1]), "many");
+    assert!(serves(&[("token_bucket", 0), ("token_bucket", 1), ("token_bucket", 0)]), "a string's charges are apart");
+    let meter = Meter::alone("twice", by_name("token_bucket").expect("a known algorithm"), quota(SPAN));
+    let charges = [0, 0].map(|_| Charge { meter: &meter, parts: Parts::default(), cost: UNIT, enforced: true });
+    let twice = acquire(None, 1, &charges, &[Place { key: 0, record: 7 }; 2]).0;
+    assert!(twice.text.contains("while position"), "a counter named twice");
+}
+
+#[test]
+fn months_stay_functions() {
+    let text = &text_of(&[("fixed_window", 0)], Window::Month).text;
+    assert!(text.contains("local function civil_from_days(") && !text.contains("local function frame("), "{text}");
 }
