@@ -283,12 +283,12 @@ impl ProxyHttp for Gate {
         if switches {
             connection::becomes_tunnel();
         }
+        hop_by_hop::clean_response(response);
         if response.status.is_informational() && !switches {
             return Ok(());
         }
         self.observe_upstream(context);
         self.server_answered(context);
-        hop_by_hop::clean_response(response);
         if session.req_header().version == Version::HTTP_10 && hop_by_hop::end_with_connection(response) {
             session.set_keepalive(None);
         }

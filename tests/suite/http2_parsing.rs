@@ -129,7 +129,8 @@ fn a_client_of_http_1_0_gets_no_chunks() {
 #[test]
 fn interim_answers_pass_and_the_final_one_follows() {
     let gateway = Setup::limited(&[r#"rate = "9/h""#]).before_script(|_| {
-        let early = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n";
+        let early =
+            "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\nConnection: keep-alive\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n";
         Reply::raw(format!("{early}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"))
     });
     let mut client = gateway.connect();
@@ -157,4 +158,22 @@ fn an_upgrade_towards_an_upstream_of_http2_is_a_plain_request() {
         assert_eq!(client.get("/").status, 200);
     }
     assert!(backend.seen().iter().all(|seen| seen.protocol == "h2"));
+}
+
+#[test]
+fn trailers_of_an_upstream_of_http1_do_not_harm_the_answer_or_the_next_one() {
+    let gateway = Setup::default().before_script(|request| match request.target.as_str() {
+        "/trailers" => Reply::raw(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 5\r\n\r\n",
+        ),
+        _ => Reply::ok(),
+    });
+    let mut client = gateway.connect();
+    let h2 = Http2::connect(gateway.files.data);
+    for _ in 0..3 {
+        assert_eq!(client.get("/trailers").text(), "hello");
+        assert_eq!(client.get("/").text(), "ok");
+        assert_eq!(h2.request("GET", "/trailers", &[]).body, b"hello");
+        assert_eq!(h2.request("GET", "/", &[]).body, b"ok");
+    }
 }
