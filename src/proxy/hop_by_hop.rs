@@ -27,6 +27,10 @@ const OF_RESPONSES: [HeaderName; 5] = [
 /// Removes from a request what its `Connection` names, and leaves there what the connection itself is told. `is_ours` are
 /// names that stay.
 pub fn clean_request(request: &mut RequestHeader, is_ours: fn(&HeaderName) -> bool) -> Result<()> {
+    if !names(&request.headers, "upgrade") {
+        // Whoever stands before the gateway takes this for a request like any other, and would be surprised by a tunnel.
+        request.remove_header(&header::UPGRADE);
+    }
     if !request.headers.contains_key(header::CONNECTION) {
         return Ok(());
     }
@@ -117,6 +121,15 @@ mod tests {
         }
         clean_request(&mut request, is_ours).expect("cleaned");
         assert_eq!(request.headers.get("connection").expect("a retry finds what is left"), "close, upgrade");
+    }
+
+    #[test]
+    fn an_upgrade_that_connection_does_not_name_is_none() {
+        for (connection, kept) in [("keep-alive", false), ("keep-alive, Upgrade", true)] {
+            let mut request = request(&[("connection", connection), ("upgrade", "websocket")]);
+            clean_request(&mut request, is_ours).expect("cleaned");
+            assert_eq!(request.headers.contains_key("upgrade"), kept, "{connection}");
+        }
     }
 
     #[test]

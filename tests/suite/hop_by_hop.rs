@@ -182,3 +182,65 @@ fn bytes_behind_an_answer_are_nobodys_answer() {
         }
     }
 }
+
+/// An HTTP/2 server that ends each answer the way its path names.
+fn failing_http2() -> (std::net::SocketAddr, tokio::runtime::Runtime) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let address = listener.local_addr().expect("a bound socket has an address");
+    listener.set_nonblocking(true).expect("a socket takes it");
+    let builder = &mut tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(1).enable_all().build().expect("threads are to be had");
+    runtime.spawn(async move {
+        let listener = tokio::net::TcpListener::from_std(listener).expect("it is a listener");
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let Ok(mut connection) = h2::server::handshake(stream).await else { return };
+                while let Some(Ok((request, mut respond))) = connection.accept().await {
+                    let path = request.uri().path().to_string();
+                    if path == "/refused" {
+                        respond.send_reset(h2::Reason::REFUSED_STREAM);
+                        continue;
+                    }
+                    if path == "/internal" {
+                        respond.send_reset(h2::Reason::INTERNAL_ERROR);
+                        continue;
+                    }
+                    let Ok(mut body) = respond.send_response(http::Response::new(()), false) else { continue };
+                    let _the_peer_may_be_gone = body.send_data(bytes::Bytes::from_static(b"ok"), path == "/");
+                    if path == "/reset" {
+                        tokio::spawn(async move {
+                            // The begin of the body is on its way by then, or not: the client must notice either way.
+                            tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+                            body.send_reset(h2::Reason::INTERNAL_ERROR);
+                        });
+                    } else if path == "/goaway" {
+                        connection.abrupt_shutdown(h2::Reason::INTERNAL_ERROR);
+                    }
+                }
+            });
+        }
+    });
+    (address, runtime)
+}
+
+#[test]
+fn an_answer_that_an_upstream_of_http2_breaks_off_is_seen_to_be_broken_off() {
+    let (address, _running) = failing_http2();
+    let upstream = format!("[upstreams.h2]\nservers = [\"{address}\"]\nprotocol = \"h2\"\nretries = 0\n");
+    let gateway = Setup::new(format!("{upstream}[[routes]]\nmatch = \"*\"\nupstream = \"h2\"\n")).start();
+    for path in ["/refused", "/internal", "/reset", "/goaway"] {
+        let mut client = gateway.connect();
+        client.send(render("GET", path, &[], b""));
+        match client.try_read("GET") {
+            Ok(Some(answer)) => assert_eq!((answer.status, answer.error().as_str()), (502, "bad_gateway"), "{path}"),
+            Ok(None) | Err(_) => assert!(matches!(path, "/reset" | "/goaway"), "{path}: no answer at all"),
+        }
+        let told = Http2::connect(gateway.files.data).ask("GET", path, &[]);
+        assert!(
+            told.is_err() || told.as_ref().is_ok_and(|answer| answer.status == 502),
+            "{path} over HTTP/2: {told:?}"
+        );
+        assert_eq!(gateway.get("/").text(), "ok", "after {path}");
+    }
+    gateway.wait_idle();
+}
