@@ -38,6 +38,14 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Requests of one HTTP/2 connection at once.
 const MAX_HTTP2_STREAMS: u32 = 128;
 
+/// What a client may have under way to the gateway, in one stream and on a connection as a whole: a stream whose body waits
+/// for its turn, or for its upstream, holds up no other until sixteen of them wait.
+const HTTP2_STREAM_WINDOW: u32 = 64 << 10;
+const HTTP2_CONNECTION_WINDOW: u32 = 1 << 20;
+
+/// What a stream keeps of a response that its client does not take.
+const HTTP2_SEND_BUFFER_BYTES: usize = 64 << 10;
+
 tokio::task_local! {
     /// The connection that the running request came by; HTTP/2 streams run in tasks of their own and have none.
     static EXCHANGE: Arc<Exchange>;
@@ -93,6 +101,9 @@ impl Default for Terms {
 pub fn http2_options(server: &Server) -> H2Options {
     let mut options = H2Options::default();
     options.max_concurrent_streams(MAX_HTTP2_STREAMS);
+    options.initial_window_size(HTTP2_STREAM_WINDOW);
+    options.initial_connection_window_size(HTTP2_CONNECTION_WINDOW);
+    options.max_send_buffer_size(HTTP2_SEND_BUFFER_BYTES);
     // HTTP/2 counts 32 bytes more for each line (RFC 9113, section 6.5.2). What is over it gets a bare 431 from below.
     let lines = u32::try_from(MAX_HEADER_LINES * 32).unwrap_or(u32::MAX);
     options.max_header_list_size(u32::try_from(server.max_header_bytes).unwrap_or(u32::MAX).saturating_mul(2) + lines);
