@@ -26,6 +26,10 @@ local function records_of(value)
   local records = (#value - HEAD_BYTES) / RECORD_BYTES
   -- An error in place of a string has no length either.
   if records < 1 or records % 1 ~= 0 or records > MAX_RECORDS then
+    -- That the user may not read is no value: taken for one, it would admit everybody.
+    if value.err and string.sub(value.err, 1, 9) ~= 'WRONGTYPE' then
+      error(value.err)
+    end
     return { BROKEN }
   end
   local format = records > 8 and '<H' .. string.rep('I6dddd', records) or string.sub(RECORDS_FORMAT, 1, 2 + 6 * records)

@@ -68,6 +68,12 @@ impl Clock {
         Self { started: Instant::now(), anchor: Self::wall() }
     }
 
+    /// Goes on from that instant, unless the wall clock is ahead of it: counters that were taken over from another
+    /// process then see no step back.
+    pub fn start_at_least(instant: Timestamp) -> Self {
+        Self { started: Instant::now(), anchor: Self::wall().max(instant) }
+    }
+
     /// The instant that decisions use.
     pub fn now(&self) -> Timestamp {
         let elapsed = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);

@@ -27,6 +27,10 @@ local function sliding_log_entry(key, rank)
   local reply = redis.pcall('ZRANGE', key, rank, rank, 'WITHSCORES')
   local member = reply[1]
   if not member then
+    -- As in records.lua: only another type is a value that is begun anew.
+    if reply.err and string.sub(reply.err, 1, 9) ~= 'WRONGTYPE' then
+      error(reply.err)
+    end
     return false, reply.err ~= nil
   end
   local at = tonumber(reply[2])

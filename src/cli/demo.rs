@@ -2,7 +2,8 @@
 
 use super::run;
 use crate::load::Source;
-use crate::proxy::connection::Listener;
+use crate::proxy::connection::{Listener, Stop};
+use crate::server::Start;
 use async_trait::async_trait;
 use clap::Args;
 use http::{Response, header};
@@ -48,7 +49,7 @@ impl Demo {
             self.listen, self.admin
         );
         let source = Source::Embedded { main, keys: keys_file() };
-        run::serve(source, early_reload, |_| println!("{}", welcome(self.listen, self.admin)))
+        run::serve(source, Start::default(), early_reload, |_| println!("{}", welcome(self.listen, self.admin)))
     }
 }
 
@@ -82,8 +83,7 @@ fn start_upstream() -> std::io::Result<SocketAddr> {
     let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
     let address = listener.local_addr()?;
     std::thread::Builder::new().name("demo upstream".to_owned()).spawn(move || {
-        let (_never, open) = tokio::sync::watch::channel(false);
-        runtime.block_on(Listener::private(listener).accept(Arc::new(Echo), open.clone(), open));
+        runtime.block_on(Listener::private(Arc::new(listener)).accept(Arc::new(Echo), Stop::default().ends()));
     })?;
     Ok(address)
 }

@@ -37,13 +37,22 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Serve.
-    Run(File),
+    Run(Run),
     /// Serve a built-in example on 127.0.0.1:8080, with a built-in upstream and printed keys.
     Demo(demo::Demo),
     /// Report every problem of a configuration, or a summary of it; opens no port.
     Check(check::Check),
     /// Tell what the configuration would have done to the traffic of access logs.
     Replay(replay::Replay),
+}
+
+#[derive(Args)]
+struct Run {
+    #[command(flatten)]
+    file: File,
+    /// Take over the listening sockets and the counters of the running gateway, which then drains and ends.
+    #[arg(long)]
+    upgrade: bool,
 }
 
 #[derive(Args)]
@@ -66,11 +75,11 @@ impl File {
 pub fn main(early_reload: Arc<AtomicBool>) -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
-        Some(Command::Run(file)) => run::run(file.path(), early_reload),
+        Some(Command::Run(run)) => run::run(run.file.path(), run.upgrade, early_reload),
         Some(Command::Demo(demo)) => demo.run(early_reload),
         Some(Command::Check(check)) => check.run(),
         Some(Command::Replay(replay)) => replay.run(),
         None if cli.test => check::Check::of(cli.file).run(),
-        None => run::run(cli.file.path(), early_reload),
+        None => run::run(cli.file.path(), false, early_reload),
     }
 }

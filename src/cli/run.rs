@@ -6,7 +6,7 @@ use crate::load::{self, Source};
 use crate::metrics::Metrics;
 use crate::proxy::access_log::{self, AccessLog, Output};
 use crate::reload::{Logs, Reloader};
-use crate::server;
+use crate::server::{self, Start};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,13 +17,14 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload;
 
-/// Serves the configuration in a file.
-pub fn run(path: PathBuf, early_reload: Arc<AtomicBool>) -> ExitCode {
-    serve(Source::File(path), early_reload, |_| {})
+/// Serves the configuration in a file, perhaps in the place of the gateway that runs.
+pub fn run(path: PathBuf, upgrade: bool, early_reload: Arc<AtomicBool>) -> ExitCode {
+    let start = Start { has_runtime_dir: true, upgrade };
+    serve(Source::File(path), start, early_reload, |_| {})
 }
 
 /// Serves a source; `ready` is called with the configuration just before.
-pub fn serve(source: Source, early_reload: Arc<AtomicBool>, ready: impl FnOnce(&Config)) -> ExitCode {
+pub fn serve(source: Source, start: Start, early_reload: Arc<AtomicBool>, ready: impl FnOnce(&Config)) -> ExitCode {
     let checked = load::load(&source, 1, None);
     for problem in checked.rendered_errors().iter().chain(&checked.rendered_warnings()) {
         eprintln!("{problem}");
@@ -49,6 +50,7 @@ pub fn serve(source: Source, early_reload: Arc<AtomicBool>, ready: impl FnOnce(&
         early_reload,
         metrics: Arc::new(Metrics::new()),
         access_log,
+        start,
     };
     match server::run(parts) {
         Ok(()) => ExitCode::SUCCESS,

@@ -44,6 +44,7 @@ use tree::{Reader, Table};
 
 pub use model::{Config, Located, Place};
 pub use problem::{Problem, Severity, Sources};
+pub use server::DEFAULT_RUNTIME_DIR;
 pub use upstream::{MAX_RETRIES, host_of};
 
 /// What came of reading a configuration.

@@ -9,6 +9,9 @@ use crate::time::Millis;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+/// Where an operator expects the files of a running service.
+pub const DEFAULT_RUNTIME_DIR: &str = "/run/sluicegate";
+
 /// The longest timeout and the longest drain: a week.
 pub(super) const MAX_TIMEOUT: Millis = Millis(7 * 86_400_000);
 
@@ -59,7 +62,7 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &mut Table<'_>) -> Server {
             .and_then(|connections| usize::try_from(connections).ok())
             .unwrap_or(0),
         max_parked: max_parked.and_then(|parked| u64::try_from(parked).ok()).unwrap_or(10_000),
-        runtime_dir: runtime_dir.map_or_else(|| PathBuf::from("/run/sluicegate"), |path| path.value),
+        runtime_dir: runtime_dir.map_or_else(|| PathBuf::from(DEFAULT_RUNTIME_DIR), |path| path.value),
     }
 }
 

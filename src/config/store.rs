@@ -28,18 +28,14 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &mut Table<'_>) -> Store {
     }
     let redis = table.section(reader, "redis", redis::read);
     let redis = matches!(backend, Some(Backend::Redis)).then_some(redis);
-    let max_entries = table.section(reader, "memory", |reader, table| {
+    let (max_entries, snapshot) = table.section(reader, "memory", |reader, table| {
         let max_entries = table.option(reader, "max_entries", |reader, node| reader.integer(node, 1..=MAX_ENTRIES));
-        if let Some(node) = table.take("snapshot")
-            && reader.text(node).is_some_and(|path| !path.value.is_empty())
-        {
-            reader.unavailable(node.at, "`snapshot` (other than \"\")");
-        }
-        max_entries.and_then(|entries| u64::try_from(entries).ok()).unwrap_or(DEFAULT_ENTRIES)
+        let snapshot = table.option(reader, "snapshot", Reader::path).map(|path| path.value);
+        (max_entries.and_then(|entries| u64::try_from(entries).ok()).unwrap_or(DEFAULT_ENTRIES), snapshot)
     });
     // A URL with a password may have been written one table too high; its line is shown with the complaint.
     for entry in table.rest() {
         reader.sources.mask(entry.at);
     }
-    Store { max_entries, redis }
+    Store { max_entries, snapshot, redis }
 }

@@ -41,12 +41,20 @@ const ORIGIN: [&str; 11] = [
 pub fn rewrite(request: &mut RequestHeader, context: &Context) -> Result<()> {
     let policy = &context.snapshot.policy;
     set_target(request, context)?;
+    // Pingora removes it from HTTP/1.1 alone.
+    request.remove_header(&header::PROXY_AUTHORIZATION);
     remove_spoofed(request, context.trusted_peer);
     if !policy.forward_credentials {
         remove_credentials(request, policy)?;
     }
+    join_cookies(request)?;
     set_origin(request, context)?;
     set_identity(request, context)
+}
+
+/// Whether the name is one that the gateway vouches for, or that a trusted peer tells it by.
+pub fn is_ours(name: &HeaderName) -> bool {
+    OWNED.contains(&name.as_str()) || ORIGIN.contains(&name.as_str())
 }
 
 /// Path and query as forwarded: normalised, the route's prefix stripped, the key removed.
@@ -101,6 +109,17 @@ fn remove_credentials(request: &mut RequestHeader, policy: &Policy) -> Result<()
         for value in values {
             request.append_header(name.clone(), value)?;
         }
+    }
+    Ok(())
+}
+
+/// HTTP/2 clients send each cookie in a field of its own; whoever knows HTTP/1.1 alone reads the first (RFC 9113, section 8.2.3).
+fn join_cookies(request: &mut RequestHeader) -> Result<()> {
+    let cookies: Vec<&[u8]> = request.headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if cookies.len() > 1 {
+        let joined =
+            HeaderValue::from_bytes(&cookies.join(&b"; "[..])).expect("header values joined are a header value");
+        request.insert_header(header::COOKIE, joined)?;
     }
     Ok(())
 }

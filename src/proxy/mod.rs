@@ -15,12 +15,14 @@ mod forward;
 mod grpc;
 pub mod headers;
 mod hold;
+mod hop_by_hop;
 mod members;
 mod observe;
 mod page;
 pub mod parking;
 mod refusal;
 mod request_id;
+mod size;
 pub mod snapshot;
 mod template;
 mod tunnel;
@@ -45,6 +47,7 @@ use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType, Result};
+use size::{exceeds, over_size};
 use snapshot::{Live, Snapshot};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -203,6 +206,7 @@ impl ProxyHttp for Gate {
 
     async fn upstream_peer(&self, session: &mut Session, context: &mut Context) -> Result<Box<HttpPeer>> {
         let mut peer = self.choose_server(session, context)?;
+        hop_by_hop::clean_request(session.req_header_mut(), forward::is_ours)?;
         if session.is_upgrade_req() {
             tunnel::prepare(&mut peer);
         }
@@ -279,11 +283,15 @@ impl ProxyHttp for Gate {
         if switches {
             connection::becomes_tunnel();
         }
+        hop_by_hop::clean_response(response);
         if response.status.is_informational() && !switches {
             return Ok(());
         }
         self.observe_upstream(context);
         self.server_answered(context);
+        if session.req_header().version == Version::HTTP_10 && hop_by_hop::end_with_connection(response) {
+            session.set_keepalive(None);
+        }
         if !response.headers.contains_key(&request_id::REQUEST_ID) {
             response.insert_header(request_id::REQUEST_ID, context.request_id.clone())?;
         }
@@ -370,21 +378,6 @@ fn rejection_for(error: &Error, context: &Context) -> Option<Rejection> {
     }
 }
 
-/// Whether the request is larger than allowed, as far as its header tells.
-fn over_size(header: &RequestHeader, server: &Server) -> Option<Rejection> {
-    if header_bytes(header) > server.max_header_bytes {
-        Some(Rejection::HeadersTooLarge)
-    } else if exceeds(server.max_body_bytes, early::declared_length(&header.headers)) {
-        Some(Rejection::PayloadTooLarge)
-    } else {
-        None
-    }
-}
-
-fn exceeds(cap: u64, length: Option<u64>) -> bool {
-    cap > 0 && length.is_some_and(|length| length > cap)
-}
-
 fn peer_address(session: &Session) -> IpAddr {
     let address = session.client_addr().and_then(|address| address.as_inet());
     address.map_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), |address| address.ip())
@@ -394,12 +387,6 @@ fn peer_address(session: &Session) -> IpAddr {
 fn authority_of(header: &RequestHeader) -> Option<&[u8]> {
     let authority = header.uri.authority().filter(|_| header.version == Version::HTTP_2);
     authority.map(|authority| authority.as_str().as_bytes())
-}
-
-/// Names, values and separators of all header lines, and the target.
-fn header_bytes(header: &RequestHeader) -> u64 {
-    let lines = header.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
-    (lines.sum::<usize>() + header.raw_path().len()) as u64
 }
 
 #[cfg(test)]

@@ -74,6 +74,24 @@ impl DenyCache {
         self.remember(key, now, epoch, &outcome);
         Ok(outcome)
     }
+
+    fn void(&self) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Voids what is remembered when a change begins, since its caller may not wait for its end, and again when it is done: a caller
+    /// that was asked about meanwhile may have been answered from before it.
+    fn voiding<'a, T: 'a>(&'a self, change: Answer<'a, T>) -> Answer<'a, T> {
+        self.void();
+        match change {
+            Answer::Ready(done) => Answer::Ready(done),
+            Answer::Later(change) => Answer::Later(Box::pin(async move {
+                let done = change.await;
+                self.void();
+                done
+            })),
+        }
+    }
 }
 
 /// How long a wait lasts; what never fits is as long as any.
@@ -117,13 +135,11 @@ impl Store for DenyCache {
     }
 
     fn settle<'a>(&'a self, now: Timestamp, corrections: &'a [Correction<'_>]) -> Answer<'a, Result<(), StoreError>> {
-        self.epoch.fetch_add(1, Ordering::AcqRel);
-        self.inner.settle(now, corrections)
+        self.voiding(self.inner.settle(now, corrections))
     }
 
     fn forget<'a>(&'a self, charges: &'a [Charge<'_>]) -> Answer<'a, Result<Vec<bool>, StoreError>> {
-        self.epoch.fetch_add(1, Ordering::AcqRel);
-        self.inner.forget(charges)
+        self.voiding(self.inner.forget(charges))
     }
 
     fn entries(&self) -> Option<u64> {
@@ -161,11 +177,11 @@ mod tests {
             now: Timestamp,
             corrections: &'a [Correction<'_>],
         ) -> Answer<'a, Result<(), StoreError>> {
-            self.store.settle(now, corrections)
+            Answer::Later(Box::pin(async move { self.store.settle(now, corrections).resolve().await }))
         }
 
         fn forget<'a>(&'a self, charges: &'a [Charge<'_>]) -> Answer<'a, Result<Vec<bool>, StoreError>> {
-            self.store.forget(charges)
+            Answer::Later(Box::pin(async move { self.store.forget(charges).resolve().await }))
         }
 
         fn entries(&self) -> Option<u64> {
@@ -250,6 +266,18 @@ mod tests {
         assert!(scene.ask(&meter, 1, b"a").admitted);
         assert!(!scene.ask(&meter, 1, b"a").admitted);
         meter.quota.count = 5 * UNIT;
+        assert!(scene.ask(&meter, 2, b"a").admitted);
+    }
+
+    #[test]
+    fn a_refusal_from_before_a_reset_that_was_under_way_is_not_repeated() {
+        let (scene, meter) = (Scene::new(), meter(ALGORITHMS[0], 3_600_000));
+        (0..2).for_each(|_| drop(scene.ask(&meter, 0, b"a")));
+        let parts = [Part::Named("consumer", b"a")].into_iter().collect();
+        let charges = [Charge { meter: &meter, parts, cost: 0, enforced: true }];
+        let reset = scene.cache.forget(&charges);
+        assert!(!scene.ask(&meter, 1, b"a").admitted, "the store has not done it yet");
+        assert_eq!(scene.runtime.block_on(reset.resolve()).unwrap(), [true]);
         assert!(scene.ask(&meter, 2, b"a").admitted);
     }
 

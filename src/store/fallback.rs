@@ -270,27 +270,33 @@ impl<S: Shared> Guarded<S> {
         let _ = self.local.settle(now, &[Correction { meter, delta, ..correction.reborrow() }]).resolve().await;
     }
 
+    /// Each for itself: one that fails keeps none of the others from being made. The error is the first one.
     async fn settle_all(&self, now: Timestamp, corrections: &[Correction<'_>]) -> Result<(), StoreError> {
+        let mut settled = Ok(());
         for correction in corrections {
             if correction.stand_in {
                 self.settle_stand_in(now, correction).await;
-                continue;
+            } else {
+                settled = settled.and(self.settle_one(now, correction).await);
             }
-            let charge = Charge {
-                meter: correction.meter,
-                parts: correction.parts.iter().map(crate::charge::Part::reborrow).collect(),
-                cost: 0,
-                enforced: false,
-            };
-            let shard = self.shared.shard(&charge);
-            if self.shared.breaker(shard).is_open() {
-                return Err(StoreError::Unavailable("its breaker is open".to_owned()));
-            }
-            let one = [correction.reborrow()];
-            let call = self.shared.settle(shard, now, &one);
-            tokio::time::timeout(self.timeout, call).await.unwrap_or(Err(StoreError::Timeout))?;
         }
-        Ok(())
+        settled
+    }
+
+    async fn settle_one(&self, now: Timestamp, correction: &Correction<'_>) -> Result<(), StoreError> {
+        let charge = Charge {
+            meter: correction.meter,
+            parts: correction.parts.iter().map(crate::charge::Part::reborrow).collect(),
+            cost: 0,
+            enforced: false,
+        };
+        let shard = self.shared.shard(&charge);
+        if self.shared.breaker(shard).is_open() {
+            return Err(StoreError::Unavailable("its breaker is open".to_owned()));
+        }
+        let one = [correction.reborrow()];
+        let call = self.shared.settle(shard, now, &one);
+        tokio::time::timeout(self.timeout, call).await.unwrap_or(Err(StoreError::Timeout))
     }
 
     async fn forget_all(&self, charges: &[Charge<'_>]) -> Result<Vec<bool>, StoreError> {

@@ -7,6 +7,7 @@ pub mod breaker;
 pub mod deny_cache;
 pub mod fallback;
 pub mod memory;
+pub mod moving;
 pub mod redis;
 pub mod shared;
 

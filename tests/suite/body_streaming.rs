@@ -2,7 +2,7 @@
 
 use crate::support::client::{chunked, render};
 use crate::support::*;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const ONE: &str = r#"rate = "1/h""#;
 
@@ -64,6 +64,21 @@ fn b47_a_refused_upload_does_not_hold_the_connection_for_ever() {
     client.send(render("POST", "/", &[("Content-Length", "1000000")], b""));
     assert_eq!(client.read("POST").status, 429);
     assert!(client.is_closed_within(Duration::from_secs(10)), "the rest of the body never came");
+}
+
+#[test]
+fn b47_a_refused_upload_that_goes_on_slowly_is_ended_and_not_reset_under_its_answer() {
+    let gateway = exhausted();
+    let mut client = gateway.connect();
+    client.send(render("POST", "/", &[("Content-Length", "100000000")], b""));
+    // For longer than it is listened to for the sake of the connection, for less than for the sake of the answer.
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_millis(2600) {
+        client.try_send([b'x'; 1000]).expect("nothing is reset");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(client.read("POST").status, 429);
+    assert!(client.is_closed_within(PATIENCE));
 }
 
 #[test]
@@ -130,4 +145,86 @@ fn a_body_over_the_cap_is_413_however_it_is_framed() {
     client.send(render("POST", "/", &[("Transfer-Encoding", "chunked")], &chunked(&[&fits, b"y"])));
     assert_eq!(client.read("POST").status, 413);
     assert_eq!(gateway.upstream.count(), 1, "no body over the cap arrives whole");
+}
+
+#[test]
+fn an_upload_that_takes_longer_than_the_upstream_may_be_silent_is_no_timeout() {
+    let gateway = Setup::default().stub("timeouts = { read = \"1s\" }").start();
+    let mut client = gateway.connect();
+    client.send(render("POST", "/", &[("Content-Length", "30")], b""));
+    for _ in 0..30 {
+        std::thread::sleep(Duration::from_millis(100));
+        client.send("y");
+    }
+    assert_eq!(client.read("POST").status, 200);
+    assert_eq!(gateway.upstream.last().body.len(), 30);
+}
+
+/// Sends a whole body in either framing, then reads: the status, or how it failed.
+fn all_then_read(gateway: &Gateway, is_chunked: bool, megabytes: usize) -> Result<u16, String> {
+    let block = vec![b'x'; 1 << 20];
+    let piece = if is_chunked { [b"100000\r\n".as_slice(), &block, b"\r\n"].concat() } else { block };
+    let length = (megabytes << 20).to_string();
+    let framing = if is_chunked { ("Transfer-Encoding", "chunked") } else { ("Content-Length", length.as_str()) };
+    let mut client = gateway.connect();
+    client.send(render("POST", "/", &[framing], b""));
+    for _ in 0..megabytes {
+        if client.try_send(&piece).is_err() {
+            break;
+        }
+    }
+    let _it_may_be_closed_already = is_chunked.then(|| client.try_send("0\r\n\r\n"));
+    client.try_read("POST").map_err(|error| error.to_string())?.map(|answer| answer.status).ok_or("closed".into())
+}
+
+#[test]
+fn b47_a_refused_upload_of_50_megabytes_reads_its_429_every_time() {
+    let gateway = exhausted();
+    let failed: Vec<_> = burst(100, 4, |run| all_then_read(&gateway, run % 2 == 0, 50))
+        .into_iter()
+        .filter(|status| status != &Ok(429))
+        .collect();
+    assert!(failed.is_empty(), "{} of 100 did not read it: {failed:?}", failed.len());
+    assert_eq!(gateway.upstream.count(), 1);
+    gateway.wait_idle();
+}
+
+#[test]
+fn b47_an_upload_that_is_over_the_cap_reads_its_413_every_time() {
+    let gateway = Setup::default().server("max_body_bytes = \"1MiB\"").start();
+    let failed: Vec<_> = burst(40, 4, |run| all_then_read(&gateway, run % 2 == 0, 8))
+        .into_iter()
+        .filter(|status| status != &Ok(413))
+        .collect();
+    assert!(failed.is_empty(), "{} of 40 did not read it: {failed:?}", failed.len());
+    assert_eq!(gateway.upstream.count(), 0);
+}
+
+#[test]
+fn an_upload_that_the_upstream_answers_before_its_end_reads_that_answer() {
+    // It answers after the head, reads nothing more and closes, as many servers do with what they refuse.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let address = listener.local_addr().expect("a bound socket has an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                use std::io::{Read as _, Write as _};
+                let (mut stream, mut head) = (stream, [0; 4096]);
+                let _read = stream.read(&mut head);
+                let _written =
+                    stream.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno");
+                let _ended = stream.shutdown(std::net::Shutdown::Write);
+                // It lingers too, so that the gateway can read its answer.
+                let _drained = std::io::copy(&mut stream.take(4 << 20), &mut std::io::sink());
+            });
+        }
+    });
+    let upstreams = format!("[upstreams.u]\nservers = [\"{address}\"]\n[[routes]]\nmatch = \"*\"\nupstream = \"u\"\n");
+    let gateway = Setup::new(upstreams).start();
+    let failed: Vec<_> = burst(20, 2, |run| all_then_read(&gateway, run % 2 == 0, 2))
+        .into_iter()
+        .filter(|status| status != &Ok(403))
+        .collect();
+    assert!(failed.is_empty(), "{} of 20 did not read it: {failed:?}", failed.len());
+    gateway.wait_idle();
 }

@@ -1,7 +1,8 @@
 //! A Redis Cluster of which a part is silent, dies, or sends the gateway elsewhere: the rest is not touched.
 
-use crate::support::redis::{RedisCluster, RedisServer};
+use crate::support::redis::{Answer, RedisCluster, RedisServer};
 use crate::support::*;
+use crate::tidy::{read, root};
 use std::time::{Duration, Instant};
 
 fn gateway(cluster: &RedisCluster, timeout: &str, limit: &str) -> Setup {
@@ -134,6 +135,57 @@ fn a_redirection_costs_one_more_call_and_no_more() {
         cost(left) == 1
     });
     assert_eq!(gateway.metric("rate_limiter_errors_total", &[]), 0.0);
+}
+
+/// The user that `docs/redis.md` gives, with what it adds for a Cluster if that is wanted, on every master.
+fn make_user(cluster: &RedisCluster, for_a_cluster: bool) {
+    let page = read(&root().join("docs/redis.md"));
+    let (_, rules) = page.split_once("ACL SETUSER sluicegate").expect("the page has the command");
+    let rules = rules.split("```").next().expect("a split has a first part").replace("\\\n", " ");
+    let (_, added) = page.split_once("On a Cluster it needs `").expect("the page says what a Cluster needs");
+    let added = added.split('`').next().filter(|_| for_a_cluster).unwrap_or_default();
+    let rules = format!("ACL SETUSER sluicegate {rules} {added}").replace('\'', "");
+    let words: Vec<&str> = rules.split_whitespace().collect();
+    for master in &cluster.masters {
+        assert_eq!(master.connect().text(&words), Answer::Bytes(b"OK".to_vec()));
+    }
+}
+
+fn as_that_user(cluster: &RedisCluster) -> Setup {
+    let limit = "rate = \"100/h\", algorithm = \"fixed_window\", on_store_error = \"closed\"";
+    let mut setup = gateway(cluster, "10s", limit);
+    setup.toml = setup.toml.replace("redis://", "redis://sluicegate:a-long-password@");
+    setup
+}
+
+#[test]
+fn an_acl_user_with_the_rules_documented_for_a_cluster_is_enough_while_a_slot_moves_too() {
+    let cluster = RedisCluster::start(2, 0);
+    make_user(&cluster, true);
+    let caller = &callers(&cluster, 2)[0][0];
+    let gateway = as_that_user(&cluster).start();
+    assert_eq!(gateway.get_from(caller, "/").remaining(), 99);
+    let key = only_key(&cluster.masters[0]);
+    cluster.begin_move(cluster.slot(&key), 0, 1);
+    cluster.move_key(&key, 0, 1);
+    assert_eq!(gateway.get_from(caller, "/").remaining(), 98, "it is asked for where it went");
+    assert_eq!(gateway.metric("rate_limiter_errors_total", &[]), 0.0, "{}", gateway.log());
+}
+
+#[test]
+fn a_cluster_that_does_not_tell_its_slots_is_an_outage_and_the_log_says_why_once() {
+    let cluster = RedisCluster::start(1, 0);
+    make_user(&cluster, false);
+    let gateway = as_that_user(&cluster).start();
+    assert_eq!(gateway.statuses(6, "/"), [503; 6]);
+    let asked = || cluster.masters[0].connect().text(&["ACL", "LOG"]).list().len();
+    wait_until("it was asked", || asked() > 0);
+    // A breaker that is open has the map asked for anew each second.
+    let denied = || cluster.masters[0].info("errorstat_NOPERM");
+    let before = denied();
+    wait_until("it was asked again", || denied() != before);
+    let told = |log: &str| log.lines().filter(|line| line.contains("which slot") && line.contains("NOPERM")).count();
+    assert_eq!(told(&gateway.log()), 1, "{}", gateway.log());
 }
 
 fn only_key(master: &RedisServer) -> String {

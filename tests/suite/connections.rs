@@ -73,3 +73,35 @@ fn what_is_sent_behind_a_request_that_ends_the_connection_does_not_reset_it() {
         assert!(client.is_closed_within(PATIENCE));
     }
 }
+
+#[test]
+fn two_thousand_requests_written_before_the_first_answer_is_read_are_all_answered_in_order() {
+    const REQUESTS: usize = 2000;
+    let gateway = Setup::limited(&[r#"rate = "1500/h", algorithm = "fixed_window""#]).start();
+    let filler = "x".repeat(100);
+    let all: Vec<u8> =
+        (0..REQUESTS).flat_map(|n| render("GET", &format!("/{n}"), &[("X-Filler", &filler)], b"")).collect();
+    assert!(all.len() > 4 * 64 * 1024, "more than the gateway reads ahead");
+    let mut client = gateway.connect();
+    let mut writing = client.second_handle();
+    let writer = std::thread::spawn(move || std::io::Write::write_all(&mut writing, &all));
+    let statuses: Vec<u16> = (0..REQUESTS).map(|_| client.read("GET").status).collect();
+    assert!(writer.join().expect("it does not panic").is_ok());
+    assert_eq!((count(&statuses[..1500], 200), count(&statuses[1500..], 429)), (1500, 500));
+    let targets: Vec<String> = gateway.upstream.requests().into_iter().map(|request| request.target).collect();
+    assert!(targets.iter().enumerate().all(|(n, target)| *target == format!("/{n}")), "out of order");
+}
+
+#[test]
+fn refused_and_admitted_requests_of_one_pipeline_keep_their_places() {
+    let toml = "[[routes]]\nmatch = \"/one\"\nlimits = [{ rate = \"1/h\" }]\n[[routes]]\nmatch = \"*\"\n";
+    let gateway = Setup::new(toml).start();
+    let get = |path: &str| render("GET", path, &[], b"");
+    let post = |path: &str| render("POST", path, &[], &[b'x'; 5000]);
+    let all =
+        [get("/one"), post("/one"), get("/a"), render("HEAD", "/one", &[], b""), post("/b"), get("/one"), get("/c")];
+    let mut client = gateway.connect();
+    client.send(all.concat());
+    let methods = ["GET", "POST", "GET", "HEAD", "POST", "GET", "GET"];
+    assert_eq!(methods.map(|method| client.read(method).status), [200, 429, 200, 429, 200, 429, 200]);
+}

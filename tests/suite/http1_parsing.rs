@@ -226,5 +226,6 @@ fn a_refused_head_draws_on_the_layer_ip_and_is_logged_without_what_was_sent() {
     assert_eq!(answers.clone().map(|answer| answer.status), [400, 400, 429]);
     assert_eq!(answers[0].header("x-request-id"), Some("mine"));
     assert_eq!(answers[0].header("connection").map(str::to_lowercase).as_deref(), Some("close"));
+    gateway.wait_idle();
     assert_eq!(gateway.metric("sluicegate_http_requests_total", &[("status", "400")]), 2.0);
 }

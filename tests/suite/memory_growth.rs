@@ -2,15 +2,7 @@
 
 use crate::support::client::render;
 use crate::support::*;
-use std::fs;
 use std::time::{Duration, Instant};
-
-/// Resident memory of the gateway in KiB.
-fn resident_kib(gateway: &Gateway) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", gateway.running.id())).expect("it runs");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("Linux tells resident memory");
-    line.split_whitespace().nth(1).and_then(|word| word.parse().ok()).expect("it is a number")
-}
 
 /// One request from each of `count` addresses, half of them IPv6.
 fn visit(gateway: &Gateway, first: usize, count: usize) {
@@ -31,12 +23,12 @@ fn visit(gateway: &Gateway, first: usize, count: usize) {
 fn b06_a_full_store_forgets_and_counts_it_instead_of_growing() {
     let gateway = Setup::ip_limited(&[r#"rate = "5/h""#]).trusted().toml("[store.memory]\nmax_entries = 500\n").start();
     visit(&gateway, 0, 1000);
-    let plateau = resident_kib(&gateway);
+    let plateau = gateway.running.resident_kib();
     visit(&gateway, 1000, 3000);
     let entries = gateway.metric("sluicegate_store_entries", &[]);
     assert!(entries <= 500.0, "{entries} entries");
     assert!(gateway.metric("sluicegate_store_evictions_total", &[]) >= 3000.0);
-    let grown = resident_kib(&gateway).saturating_sub(plateau);
+    let grown = gateway.running.resident_kib().saturating_sub(plateau);
     assert!(grown < 8 * 1024, "{grown} KiB more");
 }
 
@@ -77,7 +69,7 @@ fn b104_a_long_log_costs_no_more_at_its_end_than_at_its_start() {
     const COUNT: usize = 6000;
     let limit = format!("algorithm = \"sliding_window_log\", rate = \"{COUNT}/day\"");
     let gateway = Setup::limited(&[&limit]).start();
-    let before = resident_kib(&gateway);
+    let before = gateway.running.resident_kib();
     let mut client = gateway.connect();
     let mut thousand = || {
         let start = Instant::now();
@@ -91,6 +83,6 @@ fn b104_a_long_log_costs_no_more_at_its_end_than_at_its_start() {
     let (first, last) = (times[0].min(times[1]), times[4].min(times[5]));
     assert!(last < first * 3, "the first thousand took {first:?}, the last {last:?}");
     assert_eq!(client.get("/").status, 429);
-    let grown = resident_kib(&gateway).saturating_sub(before);
+    let grown = gateway.running.resident_kib().saturating_sub(before);
     assert!(grown < 20 * 1024, "{grown} KiB for {COUNT} entries");
 }

@@ -106,6 +106,31 @@ fn b36_a_server_that_refuses_lets_every_request_pass() {
 }
 
 #[test]
+fn a_user_that_may_not_read_is_a_failure_and_no_fresh_counter() {
+    let redis = RedisServer::start();
+    redis.connect().text(&["ACL", "SETUSER", "default", "on", "nopass", "~*", "+@all", "-get", "-zrange"]);
+    let limit = |name: &str, algorithm: &str| {
+        format!("{{ name = \"{name}\", rate = \"2/h\", algorithm = \"{algorithm}\", on_store_error = \"closed\" }}")
+    };
+    let store =
+        format!("[store]\nbackend = \"redis\"\n[store.redis]\nurls = [\"{}\"]\ntimeout = \"10s\"\n", redis.url());
+    let route = |path: &str, limits: [&str; 2]| {
+        let limits: Vec<String> =
+            limits.iter().map(|algorithm| limit(&format!("{}-{algorithm}", &path[1..]), algorithm)).collect();
+        format!("[[routes]]\nmatch = \"{path}\"\nlimits = [{}]\n", limits.join(", "))
+    };
+    let strings = route("/strings", ["fixed_window", "token_bucket"]);
+    let log = format!("[[routes]]\nmatch = \"/log\"\nlimits = [{}]\n", limit("log", "sliding_window_log"));
+    let both = route("/both", ["sliding_window_counter", "sliding_window_log"]);
+    let gateway = Setup::new([store, strings, log, both].concat()).start();
+    for path in ["/strings", "/log", "/both"] {
+        assert_eq!(gateway.statuses(4, path), [503; 4], "{path}");
+    }
+    assert_eq!(redis.keys(), Vec::<String>::new(), "nothing was written");
+    assert!(!gateway.log().contains("another type"), "{}", gateway.log());
+}
+
+#[test]
 fn b36_a_server_that_still_loads_lets_every_request_pass_and_is_used_once_it_has() {
     // Slow only where there is something to load, and between any two keys somebody may ask.
     let slow = ["--key-load-delay", "4000", "--loading-process-events-interval-bytes", "1024"];

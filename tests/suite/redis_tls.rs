@@ -176,6 +176,6 @@ fn a_bad_file_is_found_by_check_and_a_changed_one_is_refused_by_a_reload() {
     assert_eq!(gateway.reload(|_| ()), Reload::Success);
     fs::write(&named, fs::read(Authority::new().file()).expect("it was just made")).expect("the directory is ours");
     assert_eq!(gateway.reload(|_| ()), Reload::Failure);
-    assert!(gateway.log().contains("[store]"), "{}", gateway.log());
+    wait_until("the log says what needs a restart", || gateway.log().contains("[store]"));
     counts(&gateway);
 }

@@ -27,6 +27,7 @@ fn a_certificate_of_the_named_authority_is_taken_for_the_named_host() {
     let gateway = gateway(&backend, &authority, "tls = { server_name = \"api.internal\", ca_file = \"ca.pem\" }");
     for _ in 0..3 {
         assert_eq!(gateway.get_with("/hello", &[("host", "www.test")]).text(), "ok");
+        gateway.wait_idle();
     }
     let seen = backend.seen();
     assert_eq!((seen.len(), seen[0].protocol, seen[0].path.as_str()), (3, "http/1.1", "/hello"));

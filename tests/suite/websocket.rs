@@ -90,3 +90,17 @@ fn a_tunnel_lives_through_a_reload_and_ends_with_either_side() {
     drop(tunnel);
     gateway.wait_idle();
 }
+
+#[test]
+fn an_upgrade_that_connection_does_not_name_is_a_plain_request() {
+    let gateway = Setup::default().before_script(|request| match request.header("upgrade") {
+        Some(_) => Reply::upgrade(),
+        None => Reply::ok(),
+    });
+    let mut client = gateway.connect();
+    for headers in [&UPGRADE[1..], &[&[("Connection", "keep-alive")], &UPGRADE[1..]].concat()] {
+        assert_eq!(client.request("GET", "/ws", headers, b"").status, 200);
+        assert_eq!(client.get("/").status, 200);
+    }
+    assert_eq!(gateway.get_with("/ws", &UPGRADE).status, 101);
+}

@@ -3,6 +3,7 @@
 use super::{OnStoreError, Secret};
 use crate::time::Millis;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// `[store]`: where counters live.
@@ -10,6 +11,8 @@ use std::sync::Arc;
 pub struct Store {
     /// Counters kept in memory: all of them, or those of the local limiter beside a shared store.
     pub max_entries: u64,
+    /// A file in which the counters of the memory store outlive the process; absent: they do not.
+    pub snapshot: Option<PathBuf>,
     /// The shared store, when the backend is one.
     pub redis: Option<Redis>,
 }

@@ -519,7 +519,6 @@ fn mistakes_of_responses() {
 #[test]
 fn what_is_not_available_yet_is_refused_by_name() {
     check(&[
-        ("[store.memory]\nsnapshot = \"a\"", "2:12", "not available yet", "remove it"),
         (
             "[[limits]]\nper = \"ip\"\nrate = \"5/s\"\nmax = 5",
             "4:1",

@@ -262,7 +262,7 @@ fn b130_two_windows_on_one_subject_are_both_kept() {
 #[test]
 fn defaults_of_features_that_are_not_available_yet_may_be_written_out() {
     let text = format!(
-        "[server]\nmax_connections_per_ip = 0\n[store]\nbackend = \"memory\"\nmemory = {{ snapshot = \"\" }}\n[store.redis]\ntls = {{ ca_file = \"\", certificate = \"\", key = \"\", verify = true }}\n{REST}[upstreams.b]\nservers = [\"a:1\"]\nbalance = \"round_robin\"\nprotocol = \"h2\"\n"
+        "[server]\nmax_connections_per_ip = 0\n[store.redis]\ntls = {{ ca_file = \"\", certificate = \"\", key = \"\", verify = true }}\n{REST}[upstreams.b]\nservers = [\"a:1\"]\nbalance = \"round_robin\"\nprotocol = \"h2\"\n"
     );
     assert_eq!(config(&text, None).upstreams[1].protocol, UpstreamProtocol::H2);
 }

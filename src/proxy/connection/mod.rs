@@ -8,6 +8,7 @@
 //! whether it became a tunnel.
 
 mod count;
+mod ends;
 mod pingora_io;
 mod socket;
 mod stream;
@@ -15,6 +16,7 @@ mod tls;
 mod visit;
 
 pub use count::Connections;
+pub use ends::{Ends, Stop};
 pub use tls::{Certificates, acceptor};
 
 use crate::config::model::Server;
@@ -27,7 +29,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use stream::Exchange;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use visit::Visit;
 
@@ -36,6 +37,14 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Requests of one HTTP/2 connection at once.
 const MAX_HTTP2_STREAMS: u32 = 128;
+
+/// What a client may have under way to the gateway, in one stream and on a connection as a whole: a stream whose body waits
+/// for its turn, or for its upstream, holds up no other until sixteen of them wait.
+const HTTP2_STREAM_WINDOW: u32 = 64 << 10;
+const HTTP2_CONNECTION_WINDOW: u32 = 1 << 20;
+
+/// What a stream keeps of a response that its client does not take.
+const HTTP2_SEND_BUFFER_BYTES: usize = 64 << 10;
 
 tokio::task_local! {
     /// The connection that the running request came by; HTTP/2 streams run in tasks of their own and have none.
@@ -92,6 +101,9 @@ impl Default for Terms {
 pub fn http2_options(server: &Server) -> H2Options {
     let mut options = H2Options::default();
     options.max_concurrent_streams(MAX_HTTP2_STREAMS);
+    options.initial_window_size(HTTP2_STREAM_WINDOW);
+    options.initial_connection_window_size(HTTP2_CONNECTION_WINDOW);
+    options.max_send_buffer_size(HTTP2_SEND_BUFFER_BYTES);
     // HTTP/2 counts 32 bytes more for each line (RFC 9113, section 6.5.2). What is over it gets a bare 431 from below.
     let lines = u32::try_from(MAX_HEADER_LINES * 32).unwrap_or(u32::MAX);
     options.max_header_list_size(u32::try_from(server.max_header_bytes).unwrap_or(u32::MAX).saturating_mul(2) + lines);
@@ -111,7 +123,8 @@ pub(super) fn becomes_tunnel() {
 
 /// A listening socket and how its connections are served.
 pub struct Listener<T> {
-    pub socket: TcpListener,
+    /// Closed with the last one who holds it.
+    pub socket: Arc<TcpListener>,
     /// Absent in clear.
     pub tls: Option<TlsAcceptor>,
     pub connections: Connections,
@@ -121,34 +134,34 @@ pub struct Listener<T> {
 
 impl Listener<fn(IpAddr) -> Terms> {
     /// For operators, or the process itself: in clear, without a cap, in nobody's count.
-    pub fn private(socket: TcpListener) -> Self {
+    pub fn private(socket: Arc<TcpListener>) -> Self {
         Self { socket, tls: None, connections: Connections::default(), terms: |_| Terms::default() }
     }
 }
 
 impl<T: Fn(IpAddr) -> Terms> Listener<T> {
-    /// Accepts until `closed`; connections that are open then go on, and end as `shutting_down` says.
-    pub async fn accept<A>(self, app: Arc<A>, mut closed: watch::Receiver<bool>, shutting_down: watch::Receiver<bool>)
+    /// Accepts until the end of accepting; connections that are open then go on to their own.
+    pub async fn accept<A>(self, app: Arc<A>, mut ends: Ends)
     where
         A: HttpServerApp + Send + Sync + 'static,
     {
-        while let Some((stream, peer)) = self.next(&mut closed).await {
+        while let Some((stream, peer)) = self.next(&mut ends).await {
             let terms = (self.terms)(peer.ip());
             // One over the cap is closed without a word: answering would be the work that the cap is there to save.
             let Some(counted) = self.connections.count(terms.cap) else { continue };
-            let (app, tls, shutting_down) = (app.clone(), self.tls.clone(), shutting_down.clone());
+            let (app, tls, ends) = (app.clone(), self.tls.clone(), ends.clone());
             tokio::spawn(async move {
-                Visit::new(terms, shutting_down).serve(stream, peer, tls, app).await;
+                Visit::new(terms, ends).serve(stream, peer, tls, app).await;
                 drop(counted);
             });
         }
     }
 
-    async fn next(&self, closed: &mut watch::Receiver<bool>) -> Option<(TcpStream, SocketAddr)> {
+    async fn next(&self, ends: &mut Ends) -> Option<(TcpStream, SocketAddr)> {
         loop {
             let accepted = tokio::select! {
                 accepted = self.socket.accept() => accepted,
-                _ = closed.wait_for(|closed| *closed) => return None,
+                () = ends.of_accepting() => return None,
             };
             match accepted {
                 Ok((stream, peer)) => {

@@ -31,9 +31,6 @@ const READ_BYTES: usize = 8192;
 /// What a client may send ahead of a response; more waits in its own buffers.
 const MAX_PIPELINED_BYTES: usize = 64 * 1024;
 
-/// Buffers up to this size are kept from one request to the next.
-const KEPT_BUFFER_BYTES: usize = 4096;
-
 /// A body whose bytes come more slowly than this over all the time it was waited for, the body timeout not counted, is given up.
 const MIN_BODY_BYTES_PER_SECOND: u64 = 128;
 
@@ -140,9 +137,10 @@ impl ClientStream {
         }
     }
 
-    /// Frees what an idle connection does not need.
+    /// Frees the buffer, which an idle connection does not need. Its capacity does not tell how large it is: what was given on
+    /// is no longer counted, but still there.
     pub fn rest(&mut self) {
-        if self.buffer.is_empty() && self.buffer.capacity() > KEPT_BUFFER_BYTES {
+        if self.buffer.is_empty() {
             self.buffer = BytesMut::new();
         }
     }
@@ -260,9 +258,14 @@ impl ClientStream {
         if self.buffer.is_empty() { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
 
-    /// Whether closing now would reset the connection under the answer.
+    /// Whether closing now would reset the connection under the answer: bytes are there that nobody reads, or are on the way.
     fn has_unread(&self) -> bool {
-        self.exchange.fault.get().is_some() || (!self.buffer.is_empty() && !matches!(self.phase, Phase::Open))
+        let more_comes = match &self.phase {
+            Phase::Open => false,
+            Phase::Length(_) | Phase::Chunked(_) => true,
+            Phase::Complete | Phase::Head(..) => !self.buffer.is_empty(),
+        };
+        more_comes || self.exchange.fault.get().is_some()
     }
 
     /// Reads on for a while and throws it away.

@@ -4,7 +4,7 @@ use super::pingora_io::Origin;
 use super::socket::{Socket, Transport};
 use super::stream::ClientStream;
 use super::tls;
-use super::{EXCHANGE, Terms};
+use super::{EXCHANGE, Ends, Terms};
 use crate::time::Stopwatch;
 use pingora::apps::{HttpPersistentSettings, HttpServerApp, ReusedHttpStream, ServerApp};
 use pingora::protocols::SocketDigest;
@@ -14,7 +14,6 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 /// What an HTTP/2 connection opens with (RFC 9113, section 3.4).
@@ -27,12 +26,12 @@ const FIRST_KEEPALIVE_SECONDS: u64 = 60;
 pub(super) struct Visit {
     terms: Terms,
     opened: Stopwatch,
-    shutting_down: watch::Receiver<bool>,
+    ends: Ends,
 }
 
 impl Visit {
-    pub fn new(terms: Terms, shutting_down: watch::Receiver<bool>) -> Self {
-        Self { terms, opened: Stopwatch::start(), shutting_down }
+    pub fn new(terms: Terms, ends: Ends) -> Self {
+        Self { terms, opened: Stopwatch::start(), ends }
     }
 
     pub async fn serve<A>(mut self, stream: TcpStream, peer: SocketAddr, tls: Option<TlsAcceptor>, app: Arc<A>)
@@ -44,7 +43,7 @@ impl Visit {
             Some(true) => {
                 stream.origin.is_http2 = true;
                 stream.open();
-                app.process_new(Box::new(stream), &self.shutting_down).await;
+                app.process_new(Box::new(stream), self.ends.of_reuse()).await;
             }
             Some(false) => self.serve_http1(stream, app).await,
             None => {}
@@ -102,12 +101,12 @@ impl Visit {
         }
     }
 
-    /// Waits for bytes; false when none came. A connection on which nothing has come yet ends with a shutdown.
+    /// Waits for bytes; false when none came. A connection that waits for a request ends with the end of waiting.
     async fn more(&mut self, stream: &mut ClientStream, patience: Duration, is_idle: bool) -> bool {
         let came = tokio::select! {
             biased;
             came = tokio::time::timeout(patience, stream.fill()) => came,
-            _ = self.shutting_down.wait_for(|down| *down), if is_idle => return false,
+            () = self.ends.of_waiting(), if is_idle => return false,
         };
         matches!(came, Ok(Ok(1..)))
     }
@@ -121,7 +120,7 @@ impl Visit {
         while self.next_request(&mut stream, patience).await {
             let exchange = stream.exchange.clone();
             let session = self.session(stream, settings);
-            let served = EXCHANGE.scope(exchange, app.process_new_http(session, &self.shutting_down)).await;
+            let served = EXCHANGE.scope(exchange, app.process_new_http(session, self.ends.of_reuse())).await;
             let Some((kept, kept_settings)) = served.map(ReusedHttpStream::consume) else { return };
             // What was put in comes out again.
             let Ok(kept) = kept.into_any().downcast::<ClientStream>() else { return };
@@ -146,7 +145,7 @@ impl Visit {
         let mut session = ServerSession::new_http1(Box::new(stream));
         match settings {
             Some(settings) => settings.apply_to_session(&mut session),
-            None => session.set_keepalive((!*self.shutting_down.borrow()).then_some(FIRST_KEEPALIVE_SECONDS)),
+            None => session.set_keepalive((!*self.ends.of_reuse().borrow()).then_some(FIRST_KEEPALIVE_SECONDS)),
         }
         session
     }

@@ -18,7 +18,7 @@ pub(super) struct Key {
 }
 
 /// What makes the keys of this process unlike those of any other.
-pub(in crate::store) struct Secret(u64, u64);
+pub(in crate::store) struct Secret(pub(super) u64, pub(super) u64);
 
 impl Secret {
     /// A new one, from the randomness of the operating system that seeds the standard library's hash maps.

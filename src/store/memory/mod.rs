@@ -7,8 +7,10 @@
 //! log counts as one, whatever it holds: at most [`crate::algorithm::MAX_LOG_COUNT`] entries of 16 bytes). A refusal
 //! writes nothing, so refused strangers take no memory.
 
+pub(super) mod handover;
 mod key;
 mod shard;
+pub mod snapshot;
 #[cfg(test)]
 mod tests;
 
@@ -73,17 +75,27 @@ impl Held<'_> {
 impl MemoryStore {
     /// A store of at most `max_entries` counters, at least 1.
     pub fn new(max_entries: usize) -> Self {
+        Self::under(Secret::random(), max_entries)
+    }
+
+    /// A store whose counters are known under the secret of another one.
+    fn under(secret: Secret, max_entries: usize) -> Self {
         let max_entries = max_entries.max(1);
         let wanted = (max_entries / MIN_ENTRIES_PER_SHARD).clamp(1, MAX_SHARDS);
         let shards = 1 << wanted.ilog2();
         Self {
-            secret: Secret::random(),
+            secret,
             shards: (0..shards).map(|_| Padded(Mutex::default())).collect(),
             max_entries: max_entries as u64,
             entries: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
             cursor: Mutex::default(),
         }
+    }
+
+    /// Counters held.
+    pub fn held(&self) -> u64 {
+        self.entries.load(Relaxed)
     }
 
     /// Counters that were dropped, though they did not equal fresh ones, because the store was full.
@@ -175,14 +187,21 @@ impl MemoryStore {
 
     /// All charges or none, at once: [`Store::acquire`] without the wrapping.
     pub fn decide(&self, now: Timestamp, charges: &[Charge<'_>]) -> Outcome {
-        let keys: Inline<Key> =
-            charges.iter().map(|charge| self.secret.key(&charge.meter.identity, &charge.parts)).collect();
-        let mut held = self.lock(&keys);
+        let keys = self.keys(charges);
+        self.decide_in(&mut self.lock(&keys), now, &keys, charges)
+    }
+
+    fn keys(&self, charges: &[Charge<'_>]) -> Inline<Key> {
+        charges.iter().map(|charge| self.secret.key(&charge.meter.identity, &charge.parts)).collect()
+    }
+
+    /// The decision itself; `keys` names the counter of each charge, and all of their shards are held.
+    fn decide_in(&self, held: &mut Held<'_>, now: Timestamp, keys: &[Key], charges: &[Charge<'_>]) -> Outcome {
         let (mut admitted, mut delay) = (true, Millis(0));
         let mut waits: Inline<Wait> = SmallVec::with_capacity(charges.len());
-        for (index, (charge, key)) in charges.iter().zip(&keys).enumerate() {
+        for (index, (charge, key)) in charges.iter().zip(keys).enumerate() {
             let state = held.shard(self.shard_of(*key)).state(*key);
-            let wait = charge.meter.algorithm.wait(&charge.meter.quota, state, now, demand(charges, &keys, index));
+            let wait = charge.meter.algorithm.wait(&charge.meter.quota, state, now, demand(charges, keys, index));
             if charge.enforced {
                 admitted &= wait == Wait::Now;
                 if charge.cost > 0 {
@@ -193,15 +212,15 @@ impl MemoryStore {
         }
         let delay = if admitted { delay } else { Millis(0) };
         if admitted {
-            for ((charge, key), wait) in charges.iter().zip(&keys).zip(&waits) {
+            for ((charge, key), wait) in charges.iter().zip(keys).zip(&waits) {
                 if *wait == Wait::Now && charge.cost > 0 {
-                    self.change(held.shard(self.shard_of(*key)), *key, &keys, now, |state| {
+                    self.change(held.shard(self.shard_of(*key)), *key, keys, now, |state| {
                         charge.take(state, now, delay)
                     });
                 }
             }
         }
-        let readings = charges.iter().zip(&keys).zip(waits).map(|((charge, key), wait)| {
+        let readings = charges.iter().zip(keys).zip(waits).map(|((charge, key), wait)| {
             let state = held.shard(self.shard_of(*key)).state(*key);
             let (algorithm, quota) = (charge.meter.algorithm, &charge.meter.quota);
             Reading {
@@ -216,12 +235,15 @@ impl MemoryStore {
     }
 
     fn settle_now(&self, now: Timestamp, corrections: &[Correction<'_>]) {
-        for correction in corrections.iter().filter(|correction| correction.delta != 0) {
+        for correction in corrections {
             let key = self.secret.key(&correction.meter.identity, &correction.parts);
-            let shard = &mut *self.shards[self.shard_of(key)].0.lock();
-            if correction.delta > 0 || shard.contains(key) {
-                self.change(shard, key, &[key], now, |state| correction.apply(state, now));
-            }
+            self.settle_in(&mut self.shards[self.shard_of(key)].0.lock(), now, key, correction);
+        }
+    }
+
+    fn settle_in(&self, shard: &mut Shard, now: Timestamp, key: Key, correction: &Correction<'_>) {
+        if correction.delta > 0 || (correction.delta < 0 && shard.contains(key)) {
+            self.change(shard, key, &[key], now, |state| correction.apply(state, now));
         }
     }
 
@@ -285,6 +307,6 @@ impl Store for MemoryStore {
     }
 
     fn entries(&self) -> Option<u64> {
-        Some(self.entries.load(Relaxed))
+        Some(self.held())
     }
 }

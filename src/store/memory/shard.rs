@@ -7,6 +7,7 @@ use super::key::Key;
 use crate::algorithm::{State, UNIT};
 use crate::time::Timestamp;
 use hashbrown::HashTable;
+use std::ops::ControlFlow;
 
 /// Slots that an eviction compares.
 const SAMPLE: usize = 16;
@@ -51,6 +52,10 @@ pub(super) struct Swept {
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     table: HashTable<Slot>,
+    /// How often slots may have changed their places.
+    moves: u64,
+    /// Whether nothing is decided here any more: see [`super::handover`].
+    pub(super) sealed: bool,
 }
 
 impl Shard {
@@ -76,6 +81,8 @@ impl Shard {
     /// Adds a counter that is not kept yet.
     pub(super) fn insert(&mut self, key: Key, state: State, expires: Timestamp) {
         debug_assert!(!self.contains(key), "a counter is kept once");
+        // A full table grows, or puts its slots in order.
+        self.moves += u64::from(self.table.len() == self.table.capacity());
         self.table.insert_unique(key.low, Slot { key, expires, state }, |slot| slot.key.low);
     }
 
@@ -121,6 +128,9 @@ impl Shard {
     /// Drops what has expired in at most `budget` places from `from` on. At the end of the table, gives memory
     /// back if few slots are left of many.
     pub(super) fn sweep(&mut self, now: Timestamp, from: usize, budget: usize) -> Swept {
+        if self.sealed {
+            return Swept { removed: 0, places: 0, next: None };
+        }
         let places = self.table.num_buckets();
         let end = places.min(from.saturating_add(budget));
         let mut removed = 0;
@@ -133,8 +143,32 @@ impl Shard {
         let next = (end < places).then_some(end);
         if next.is_none() && places > SHRINK_ABOVE && self.table.len() < places / SPARSE {
             self.table.shrink_to(self.table.len() * 2, |slot| slot.key.low);
+            self.moves += 1;
         }
         Swept { removed, places: end.saturating_sub(from), next }
+    }
+
+    /// Shows what is in at most `budget` places from `from` on, until `visit` has had enough; returns where to go on,
+    /// absent at the end. Places mean the same in a later call only if [`Self::moves`] has not changed.
+    pub(super) fn walk(
+        &self,
+        from: usize,
+        budget: usize,
+        mut visit: impl FnMut(Key, Timestamp, &State) -> ControlFlow<()>,
+    ) -> Option<usize> {
+        let places = self.table.num_buckets();
+        let end = places.min(from.saturating_add(budget));
+        for place in from..end {
+            let Some(slot) = self.table.get_bucket(place) else { continue };
+            if visit(slot.key, slot.expires, &slot.state).is_break() {
+                return (place + 1 < places).then_some(place + 1);
+            }
+        }
+        (end < places).then_some(end)
+    }
+
+    pub(super) fn moves(&self) -> u64 {
+        self.moves
     }
 
     fn drop_place(&mut self, place: usize) {

@@ -243,10 +243,14 @@ impl Cluster {
     }
 
     async fn keep_map(self: Arc<Self>) {
+        let mut told = false;
         loop {
             match self.ask_anyone().await {
-                Some(ranges) => self.use_map(&ranges),
-                None => tracing::debug!("no node of the cluster tells who has which slot"),
+                Ok(ranges) => {
+                    told = false;
+                    self.use_map(&ranges);
+                }
+                Err(error) => tell(&error, std::mem::replace(&mut told, true)),
             }
             tokio::time::sleep(REFRESH_PAUSE).await;
             let _ = tokio::time::timeout(REFRESH_INTERVAL, self.stale.notified()).await;
@@ -254,8 +258,8 @@ impl Cluster {
     }
 
     /// The map as the first node that answers has it, a few being asked at once: those that are connected first, the
-    /// configured seeds last.
-    async fn ask_anyone(&self) -> Option<Vec<Range>> {
+    /// configured seeds last. An error is the one of the last that was asked.
+    async fn ask_anyone(&self) -> Result<Vec<Range>, RedisError> {
         let mut known: Vec<(bool, String)> = {
             let nodes = self.nodes.lock();
             nodes.iter().take(MAX_NODES).map(|(address, known)| (!known.node.is_connected(), address.clone())).collect()
@@ -263,14 +267,15 @@ impl Cluster {
         known.sort();
         let known = known.iter().map(|(_, address)| self.server(address));
         let servers: Vec<Server> = known.chain(self.seeds.iter().cloned()).collect();
+        let mut last = no_slots();
         for some in servers.chunks(ASKED_AT_ONCE) {
             let answers = some.iter().map(|server| Box::pin(ask(server)));
             match futures_util::future::select_ok(answers).await {
-                Ok((ranges, _)) => return Some(ranges),
-                Err(error) => tracing::debug!(error = %brief(&error), "a node does not tell the slots"),
+                Ok((ranges, _)) => return Ok(ranges),
+                Err(error) => last = error,
             }
         }
-        None
+        Err(last)
     }
 
     fn use_map(&self, ranges: &[Range]) {
@@ -296,6 +301,16 @@ impl Cluster {
             }
             stays
         });
+    }
+}
+
+/// Once an outage where everybody sees it: without a map there is no node that would say that the password is wrong.
+fn tell(error: &RedisError, again: bool) {
+    let error = brief(error);
+    if again {
+        tracing::debug!(error, "no node of the cluster tells who has which slot");
+    } else {
+        tracing::warn!(error, "no node of the cluster tells who has which slot");
     }
 }
 

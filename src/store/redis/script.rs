@@ -175,15 +175,20 @@ impl Script {
     /// The script written out for just these charges, if it may have a text of its own.
     fn straight(straight: Straight) -> Option<&'static Self> {
         static SCRIPTS: RwLock<BTreeMap<Straight, &'static Script>> = RwLock::new(BTreeMap::new());
-        if let Some(script) = SCRIPTS.read().get(&straight) {
-            return Some(script);
+        {
+            let scripts = SCRIPTS.read();
+            // When all there may be are there, nobody has to wait for the others either.
+            if scripts.len() >= MAX_STRAIGHT_TEXTS || scripts.contains_key(&straight) {
+                return scripts.get(&straight).copied();
+            }
         }
+        // Not under the lock: it takes milliseconds, and decisions whose text is there shall not wait for it.
+        let written = Self::new(straight.join(RECORDS_LUA));
         let mut scripts = SCRIPTS.write();
         if scripts.len() >= MAX_STRAIGHT_TEXTS {
-            return None;
+            return scripts.get(&straight).copied();
         }
-        let joined = || &*Box::leak(Box::new(Self::new(straight.join(RECORDS_LUA))));
-        Some(*scripts.entry(straight).or_insert_with(joined))
+        Some(*scripts.entry(straight).or_insert_with(|| Box::leak(Box::new(written))))
     }
 
     fn join(purpose: Purpose, shape: Shape) -> Self {

@@ -11,10 +11,12 @@ fn a_client_that_leaves_while_it_is_held_in_an_outage_frees_its_place() {
          [[routes]]\nmatch = \"*\"\nlimits = [{{ rate = \"1/1000day\", algorithm = \"leaky_bucket\", queue = 2 }}]\n"
     ))
     .start();
+    let allowed = |gateway: &Gateway| gateway.metric("sluicegate_decisions_total", &[("result", "allowed")]);
     let held = |gateway: &Gateway| {
+        let before = allowed(gateway);
         let mut client = gateway.connect();
         client.send(render("GET", "/", &[], b""));
-        wait_until("it is held", || gateway.metric("sluicegate_requests_in_flight", &[]) == 1.0);
+        wait_until("it was decided", || allowed(gateway) == before + 1.0);
         client
     };
     assert_eq!(gateway.get("/").status, 200);

@@ -52,6 +52,11 @@ impl Client {
         self.reader.get_mut().write_all(bytes.as_ref())
     }
 
+    /// The socket again, to write by while this one reads.
+    pub fn second_handle(&self) -> TcpStream {
+        self.reader.get_ref().try_clone().expect("a descriptor is free")
+    }
+
     /// Reads one final response to a request of that method.
     #[track_caller]
     pub fn read(&mut self, method: &str) -> Response {

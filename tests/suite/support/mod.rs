@@ -7,6 +7,7 @@ pub mod authority;
 pub mod backend;
 pub mod client;
 pub mod fields;
+pub mod frames;
 pub mod gateway;
 pub mod http2;
 pub mod keys;

@@ -73,6 +73,13 @@ impl Running {
         self.child.id()
     }
 
+    /// Resident memory in KiB.
+    pub fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("it runs");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("Linux tells resident memory");
+        line.split_whitespace().nth(1).and_then(|word| word.parse().ok()).expect("it is a number")
+    }
+
     /// Sends a signal by name: `HUP`, `TERM`, …
     pub fn signal(&self, name: &str) {
         let id = self.id().to_string();
