@@ -110,6 +110,7 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
     watch.follow(&live.load());
     let gate = Gate {
         live: live.clone(),
+        decision_duration: metrics.decision_duration(store.name()),
         store,
         clock,
         metrics: metrics.clone(),
