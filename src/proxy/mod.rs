@@ -43,6 +43,7 @@ use http::Version;
 use parking::Parking;
 use pingora::apps::HttpServerOptions;
 use pingora::http::{RequestHeader, ResponseHeader};
+use pingora::modules::http::HttpModules;
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType, Result};
@@ -171,6 +172,9 @@ impl Gate {
 impl ProxyHttp for Gate {
     /// Boxed, because Pingora moves it from future to future.
     type CTX = Box<Context>;
+
+    /// None: Pingora's own, which compresses, is made anew for each request even when it is off.
+    fn init_downstream_modules(&self, _modules: &mut HttpModules) {}
 
     fn new_ctx(&self) -> Box<Context> {
         let (now, started) = self.clock.start_of_request();
