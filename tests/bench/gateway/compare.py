@@ -34,6 +34,7 @@ SCENES = ["allowed", "denied", "paced"]
 # What is to be reached, as (of, beside, scene, measure, text).
 GOALS = [
     ("gateway", "bare", "allowed", "cpu_us", "CPU, allowed, beside bare Pingora, same build"),
+    ("gateway", "bare-default", "allowed", "cpu_us", "CPU, allowed, beside bare Pingora as Cargo builds it"),
     ("guided", "bare-default", "allowed", "cpu_us", "CPU, allowed, guided build, beside bare Pingora as Cargo builds it"),
     ("gateway", "nginx", "allowed", "cpu_us", "CPU, allowed, beside nginx"),
     ("guided", "nginx", "allowed", "cpu_us", "CPU, allowed, guided build, beside nginx"),
