@@ -41,11 +41,8 @@ fn main() {
         std::process::exit(2);
     };
     let upstream = upstream.parse().expect("the upstream is an address with a port");
-    let conf = ServerConf {
-        threads: 1,
-        upstream_keepalive_pool_size: UPSTREAM_POOL_CONNECTIONS,
-        ..ServerConf::default()
-    };
+    let conf =
+        ServerConf { threads: 1, upstream_keepalive_pool_size: UPSTREAM_POOL_CONNECTIONS, ..ServerConf::default() };
     let mut server = Server::new_with_opt_and_conf(None, conf);
     server.bootstrap();
     let mut service = http_proxy_service(&server.configuration, Bare { upstream });

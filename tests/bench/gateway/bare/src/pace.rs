@@ -140,8 +140,14 @@ fn main() -> std::io::Result<()> {
     };
     run.go()?;
     run.micros.sort_unstable();
-    let at = |share: f64| run.micros.get((run.micros.len().saturating_sub(1) as f64 * share) as usize).copied().unwrap_or(0);
+    let at =
+        |share: f64| run.micros.get((run.micros.len().saturating_sub(1) as f64 * share) as usize).copied().unwrap_or(0);
     let (count, bad) = (run.micros.len(), run.bad);
-    println!("{{\"n\":{count},\"bad\":{bad},\"p50_us\":{},\"p99_us\":{},\"p999_us\":{}}}", at(0.5), at(0.99), at(0.999));
+    println!(
+        "{{\"n\":{count},\"bad\":{bad},\"p50_us\":{},\"p99_us\":{},\"p999_us\":{}}}",
+        at(0.5),
+        at(0.99),
+        at(0.999)
+    );
     Ok(())
 }
