@@ -6,7 +6,7 @@ PYTHON_PACKAGES := /usr/lib/python3/dist-packages
 PACKAGES_TEST := curl:curl python3:python3 node:nodejs redis-server:redis-server h2load:nghttp2-client wrk:wrk \
 	/usr/bin/python3:python3 $(PYTHON_PACKAGES)/grpc:python3-grpcio $(PYTHON_PACKAGES)/websockets:python3-websockets
 
-.PHONY: demo test format lint unit packages-build packages-test bench bench-store soak
+.PHONY: demo test format lint unit packages-build packages-test bench bench-store bench-gateway release release-tools soak
 
 # Installs what is missing, builds, and serves the built-in example on 127.0.0.1:8080.
 demo: packages-build
@@ -24,8 +24,17 @@ lint:
 unit:
 	cargo test --quiet
 
-# One decision in memory: nanoseconds and instructions; and what one costs Redis.
-bench: packages-build bench-store
+# A release build guided by a profile, where the tools for it are there; target/guided/sluicegate.
+release: packages-build
+	@packaging/guided-release
+
+# What `release` and `bench-gateway` can use and no Debian package holds, into target/tools.
+release-tools:
+	@packaging/install-missing python3:python3 nginx:nginx wrk:wrk h2load:nghttp2-client redis-server:redis-server
+	@packaging/release-tools
+
+# One decision in memory: nanoseconds and instructions; what one costs Redis; the whole gateway beside its peers.
+bench: packages-build bench-store bench-gateway
 	cargo bench --bench decide
 	tests/bench/count-instructions
 
@@ -33,6 +42,16 @@ bench: packages-build bench-store
 bench-store: packages-build
 	@packaging/install-missing redis-server:redis-server
 	cargo bench --bench store
+
+# The whole gateway beside bare Pingora, nginx and Envoy. The build of `make release` is measured too where it is there.
+bench-gateway: packages-build
+	@packaging/install-missing python3:python3 nginx:nginx wrk:wrk
+	cargo build --release --bin sluicegate
+	cargo build --manifest-path $(GATEWAY)/bare/Cargo.toml --target-dir target/bare --profile same --features mimalloc --locked
+	cargo build --manifest-path $(GATEWAY)/bare/Cargo.toml --target-dir target/bare --release --bin bare --locked
+	$(GATEWAY)/compare.py $(COMPARE)
+
+GATEWAY := tests/bench/gateway
 
 # Every kind of traffic with faults, for SECONDS seconds: nothing may be left behind.
 SECONDS ?= 120

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 /// Charges that fit without allocating; a request under more limits than this is served all the same.
-pub const INLINE_CHARGES: usize = 8;
+pub const INLINE_CHARGES: usize = 6;
 
 /// What becomes of a charge whose store does not answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,9 +2,14 @@
 
 #![forbid(unsafe_code)]
 
+use mimalloc::MiMalloc;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+/// The library leaves the choice to its user, so that tests can count what it allocates.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     // The default action of a SIGHUP is to die, so this comes before anything else.

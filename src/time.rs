@@ -80,6 +80,13 @@ impl Clock {
         self.anchor + Millis(elapsed)
     }
 
+    /// The instant of a request, and the stopwatch of how long it takes: one reading for both.
+    pub fn start_of_request(&self) -> (Timestamp, Stopwatch) {
+        let started = Instant::now();
+        let elapsed = started.saturating_duration_since(self.started).as_millis();
+        (self.anchor + Millis(i64::try_from(elapsed).unwrap_or(i64::MAX)), Stopwatch(started))
+    }
+
     /// The wall clock, for the `Date` of a response and for logs; never for a decision.
     pub fn wall() -> Timestamp {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);

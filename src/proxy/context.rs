@@ -55,11 +55,11 @@ pub struct Context {
 }
 
 impl Context {
-    pub fn new(snapshot: Arc<Snapshot>, now: Timestamp, metrics: Arc<Metrics>) -> Self {
+    pub fn new(snapshot: Arc<Snapshot>, now: Timestamp, started: Stopwatch, metrics: Arc<Metrics>) -> Self {
         Self {
             snapshot,
             now,
-            started: Stopwatch::start(),
+            started,
             request_id: HeaderValue::from_static(""),
             path: String::new(),
             query: None,

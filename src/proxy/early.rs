@@ -10,12 +10,15 @@ use super::refusal::{self, AnswerContext};
 use crate::limiter::rejection::Rejection;
 use crate::time::Clock;
 use bytes::Bytes;
-use http::{Method, Version, header};
+use http::{Method, StatusCode, Version, header};
 use pingora::Result;
 use pingora::http::ResponseHeader;
 use pingora::protocols::http::HttpTask;
 use pingora::proxy::Session;
 use std::time::Duration;
+
+/// Fields that come after those of the answer: its length, its date, and one for the connection.
+const LATER: usize = 3;
 
 /// A body of at most this size is drained, and the connection kept.
 const DRAINED_BODY_BYTES: u64 = 64 * 1024;
@@ -44,16 +47,16 @@ pub async fn answer(session: &mut Session, context: &Context, rejection: Rejecti
             page: snapshot.page(context.tier, context.route),
         },
     );
-    let mut response = ResponseHeader::build(answer.status, Some(answer.headers.len() + 2))?;
-    for (name, value) in answer.headers {
-        response.append_header(name, value)?;
-    }
+    let mut response = http::Response::new(()).into_parts().0;
+    response.status = StatusCode::from_u16(answer.status).expect("a rejection's status is one");
+    response.headers.reserve(answer.headers.len() + LATER);
+    response.headers.extend(answer.headers);
     // Over HTTP/2 the header ends the stream; over HTTP/1.1 a body without a length would end with the connection.
     let request = session.req_header();
     if request.version != Version::HTTP_2 || !grpc::is_request(&request.headers) {
-        response.insert_header(header::CONTENT_LENGTH, answer.body.len())?;
+        response.headers.insert(header::CONTENT_LENGTH, answer.body.len().into());
     }
-    write(session, response, answer.body).await
+    write(session, ResponseHeader::from(response), answer.body).await
 }
 
 async fn write(session: &mut Session, response: ResponseHeader, body: Bytes) -> Result<()> {

@@ -58,7 +58,7 @@ pub fn refuses(limit: &Limit, remaining: Units, wait_ms: i64) -> LimitStatus<'_>
 
 /// Admitted unless a status refuses.
 pub fn verdict<'a>(statuses: impl IntoIterator<Item = LimitStatus<'a>>) -> Verdict<'a> {
-    let statuses: smallvec::SmallVec<[LimitStatus<'a>; 8]> = statuses.into_iter().collect();
+    let statuses: smallvec::SmallVec<_> = statuses.into_iter().collect();
     let admitted = !statuses.iter().any(LimitStatus::refuses);
     Verdict { statuses, admitted, at: DATE, delay: Millis(0) }
 }

@@ -22,6 +22,7 @@ mod page;
 pub mod parking;
 mod refusal;
 mod request_id;
+mod respond;
 mod size;
 pub mod snapshot;
 mod template;
@@ -44,9 +45,11 @@ use http::Version;
 use parking::Parking;
 use pingora::apps::HttpServerOptions;
 use pingora::http::{RequestHeader, ResponseHeader};
+use pingora::modules::http::HttpModules;
 use pingora::proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType, Result};
+use prometheus::Histogram;
 use size::{exceeds, over_size};
 use snapshot::{Live, Snapshot};
 use std::net::IpAddr;
@@ -58,6 +61,8 @@ pub struct Gate {
     pub store: Arc<dyn Store>,
     pub clock: Clock,
     pub metrics: Arc<Metrics>,
+    /// Of the store.
+    pub decision_duration: Histogram,
     pub access_log: Arc<AccessLog>,
     pub parking: Arc<Parking>,
 }
@@ -115,7 +120,7 @@ impl Gate {
         }
         let took = Stopwatch::start();
         let decided = decide(policy, &assessment.facts, assessment.draw, &*self.store, context.now).await;
-        self.metrics.decision_duration(self.store.name()).observe(took.elapsed().as_secs_f64());
+        self.decision_duration.observe(took.elapsed().as_secs_f64());
         let (decision, receipt) = decided.map_err(|error| {
             // The store's guard has counted and logged it; a line for each request would only fill the disk.
             tracing::debug!(%error, "a decision failed");
@@ -168,13 +173,18 @@ impl Gate {
 
 #[async_trait]
 impl ProxyHttp for Gate {
-    type CTX = Context;
+    /// Boxed, because Pingora moves it from future to future.
+    type CTX = Box<Context>;
 
-    fn new_ctx(&self) -> Context {
-        Context::new(self.live.load_full(), self.clock.now(), self.metrics.clone())
+    /// None: Pingora's own, which compresses, is made anew for each request even when it is off.
+    fn init_downstream_modules(&self, _modules: &mut HttpModules) {}
+
+    fn new_ctx(&self) -> Box<Context> {
+        let (now, started) = self.clock.start_of_request();
+        Box::new(Context::new(self.live.load_full(), now, started, self.metrics.clone()))
     }
 
-    async fn early_request_filter(&self, session: &mut Session, context: &mut Context) -> Result<()> {
+    async fn early_request_filter(&self, session: &mut Session, context: &mut Box<Context>) -> Result<()> {
         let server = &context.snapshot.server;
         let body_timeout = server.body_timeout.to_duration();
         session.set_read_timeout(Some(body_timeout));
@@ -188,7 +198,7 @@ impl ProxyHttp for Gate {
         Ok(())
     }
 
-    async fn request_filter(&self, session: &mut Session, context: &mut Context) -> Result<bool> {
+    async fn request_filter(&self, session: &mut Session, context: &mut Box<Context>) -> Result<bool> {
         match self.admit(session, context).await {
             Step::Forward => Ok(false),
             Step::Gone => {
@@ -204,7 +214,7 @@ impl ProxyHttp for Gate {
         }
     }
 
-    async fn upstream_peer(&self, session: &mut Session, context: &mut Context) -> Result<Box<HttpPeer>> {
+    async fn upstream_peer(&self, session: &mut Session, context: &mut Box<Context>) -> Result<Box<HttpPeer>> {
         let mut peer = self.choose_server(session, context)?;
         hop_by_hop::clean_request(session.req_header_mut(), forward::is_ours)?;
         if session.is_upgrade_req() {
@@ -221,7 +231,7 @@ impl ProxyHttp for Gate {
         &self,
         _session: &mut Session,
         request: &mut RequestHeader,
-        context: &mut Context,
+        context: &mut Box<Context>,
     ) -> Result<()> {
         forward::rewrite(request, context)
     }
@@ -231,7 +241,7 @@ impl ProxyHttp for Gate {
         _session: &mut Session,
         body: &mut Option<bytes::Bytes>,
         _end: bool,
-        context: &mut Context,
+        context: &mut Box<Context>,
     ) -> Result<()> {
         context.body_bytes += body.as_ref().map_or(0, |bytes| bytes.len() as u64);
         if exceeds(context.snapshot.server.max_body_bytes, Some(context.body_bytes)) {
@@ -246,7 +256,7 @@ impl ProxyHttp for Gate {
         _peer: &HttpPeer,
         session: &mut Session,
         mut error: Box<Error>,
-        context: &mut Context,
+        context: &mut Box<Context>,
         reused: bool,
     ) -> Box<Error> {
         self.server_failed(context, &error, reused);
@@ -260,7 +270,7 @@ impl ProxyHttp for Gate {
         &self,
         session: &mut Session,
         _peer: &HttpPeer,
-        context: &mut Context,
+        context: &mut Box<Context>,
         mut error: Box<Error>,
     ) -> Box<Error> {
         self.server_failed(context, &error, false);
@@ -274,7 +284,7 @@ impl ProxyHttp for Gate {
         &self,
         session: &mut Session,
         response: &mut ResponseHeader,
-        context: &mut Context,
+        context: &mut Box<Context>,
     ) -> Result<()> {
         let switches = response.status == http::StatusCode::SWITCHING_PROTOCOLS;
         if switches && !session.is_upgrade_req() {
@@ -292,26 +302,10 @@ impl ProxyHttp for Gate {
         if session.req_header().version == Version::HTTP_10 && hop_by_hop::end_with_connection(response) {
             session.set_keepalive(None);
         }
-        if !response.headers.contains_key(&request_id::REQUEST_ID) {
-            response.insert_header(request_id::REQUEST_ID, context.request_id.clone())?;
-        }
-        let Some(decision) = context.decision.as_ref().filter(|decision| !decision.is_unlimited()) else {
-            return Ok(());
-        };
-        let snapshot = &context.snapshot;
-        for name in snapshot.style.owned_names() {
-            response.remove_header(name);
-        }
-        let mut result = Ok(());
-        snapshot.style.stamp(&decision.verdict(&snapshot.policy), Clock::wall(), &mut |name, value| {
-            if result.is_ok() {
-                result = response.insert_header(name, value).map(|_| ());
-            }
-        });
-        result
+        respond::complete(response, context)
     }
 
-    async fn fail_to_proxy(&self, session: &mut Session, error: &Error, context: &mut Context) -> FailToProxy {
+    async fn fail_to_proxy(&self, session: &mut Session, error: &Error, context: &mut Box<Context>) -> FailToProxy {
         let done = FailToProxy { error_code: 0, can_reuse_downstream: false };
         let began = session.response_written().is_some_and(|response| !response.status.is_informational());
         let Some(rejection) = rejection_for(error, context).filter(|_| !began) else { return done };
@@ -333,19 +327,19 @@ impl ProxyHttp for Gate {
         FailToProxy { error_code: rejection.status(), ..done }
     }
 
-    async fn logging(&self, session: &mut Session, _error: Option<&Error>, context: &mut Context) {
+    async fn logging(&self, session: &mut Session, _error: Option<&Error>, context: &mut Box<Context>) {
         self.observe_request(session, context);
     }
 
     /// Pingora's own records quote what clients sent; ours say what is needed.
-    fn suppress_error_log(&self, _session: &Session, _context: &Context, _error: &Error) -> bool {
+    fn suppress_error_log(&self, _session: &Session, _context: &Box<Context>, _error: &Error) -> bool {
         true
     }
 
     fn suppress_proxy_warn_log(
         &self,
         _session: &Session,
-        _context: &Context,
+        _context: &Box<Context>,
         _error: &Error,
         _reason: ProxyWarnLogContext,
     ) -> bool {

@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// The header that carries it, in both directions.
-pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The longest id that is kept.
 const MAX_ID_BYTES: usize = 128;
@@ -11,7 +11,7 @@ const MAX_ID_BYTES: usize = 128;
 /// The request's id: one header line of letters, digits and `-_.:=+/`, kept as it is; anything else is replaced, so
 /// that it is safe in logs, bodies and headers.
 pub fn request_id(headers: &HeaderMap) -> HeaderValue {
-    let mut given = headers.get_all(REQUEST_ID).iter();
+    let mut given = headers.get_all(&REQUEST_ID).iter();
     match (given.next(), given.next()) {
         (Some(only), None) if is_sane(only.as_bytes()) => only.clone(),
         _ => generate(),
@@ -43,7 +43,7 @@ mod tests {
         let kept = |ids: &[&str]| {
             let mut headers = HeaderMap::new();
             for id in ids {
-                headers.append(REQUEST_ID, HeaderValue::from_str(id).unwrap());
+                headers.append(&REQUEST_ID, HeaderValue::from_str(id).unwrap());
             }
             let id = request_id(&headers);
             ids.contains(&id.to_str().unwrap())

@@ -150,6 +150,9 @@ pub fn canonical(authority: &str) -> Option<Cow<'_, str>> {
     if authority.len() > MAX_HOST_BYTES {
         return None;
     }
+    if is_canonical(authority) {
+        return Some(Cow::Borrowed(authority));
+    }
     if let Some(bracketed) = authority.strip_prefix('[') {
         let (inside, after) = bracketed.split_once(']')?;
         let address: Ipv6Addr = inside.parse().ok()?;
@@ -166,6 +169,23 @@ pub fn canonical(authority: &str) -> Option<Cow<'_, str>> {
     }
     let has_upper_case = name.bytes().any(|byte| byte.is_ascii_uppercase());
     Some(if has_upper_case { Cow::Owned(name.to_ascii_lowercase()) } else { Cow::Borrowed(name) })
+}
+
+/// Whether nothing needs to be done, as with most requests: a name in lower case without port and without an empty label.
+fn is_canonical(authority: &str) -> bool {
+    let mut previous = b'.';
+    for byte in authority.bytes() {
+        let is_plain = match byte {
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => true,
+            b'.' => previous != b'.',
+            _ => false,
+        };
+        if !is_plain {
+            return false;
+        }
+        previous = byte;
+    }
+    previous != b'.'
 }
 
 /// A port, which may be empty (RFC 3986 section 3.2.3).

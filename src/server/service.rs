@@ -58,6 +58,7 @@ impl Service {
         access_log: Arc<AccessLog>,
     ) -> Self {
         let gate = Gate {
+            decision_duration: metrics.decision_duration(counters.store.name()),
             live: live.clone(),
             store: counters.store,
             clock: counters.clock,
