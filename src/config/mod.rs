@@ -83,6 +83,14 @@ pub fn load_text(name: &str, text: &str, keys: Option<&str>, environment: &dyn F
     Loaded { config, problems, sources }
 }
 
+/// What is wrong with the text of a keys file that stands alone.
+pub fn problems_of_keys(text: &str) -> Vec<Problem> {
+    let mut reader = Reader::new(&|_| None);
+    let file = reader.add_file("keys", text.to_owned(), Path::new(""));
+    reader.document(file, |reader, root| drop(keys::read_all(reader, root)));
+    reader.finish().0
+}
+
 /// Reads the main file that was opened as `main`, and the others.
 fn read(reader: &mut Reader<'_>, main: u16, path: &Path, keys: Option<&str>) -> Option<Config> {
     let mut draft = Draft::default();

@@ -67,6 +67,18 @@ pub fn assess<'a>(
     address: &'a Result<Address<'a>, &'static str>,
     now: Timestamp,
 ) -> Assessment<'a> {
+    assess_with_key(policy, inputs, address, now, None)
+}
+
+/// As [`assess`]; `shown` is the place of a key that counts as shown, whatever the headers hold: for commands, which know keys
+/// by their ids alone.
+pub fn assess_with_key<'a>(
+    policy: &'a Policy,
+    inputs: &Inputs<'a>,
+    address: &'a Result<Address<'a>, &'static str>,
+    now: Timestamp,
+    shown: Option<usize>,
+) -> Assessment<'a> {
     let client = policy.address_rules.client(inputs.peer, inputs.headers);
     let mut assessment = Assessment {
         facts: Facts {
@@ -86,7 +98,7 @@ pub fn assess<'a>(
         key: None,
         trusted_peer: client.trusted_peer,
     };
-    if let Err(refusal) = assessment.admit(policy, inputs, address, client, now) {
+    if let Err(refusal) = assessment.admit(policy, inputs, address, client, (now, shown)) {
         assessment.rejection = Some(refusal.rejection);
         assessment.draw = refusal.draw;
     }
@@ -131,7 +143,7 @@ impl<'a> Assessment<'a> {
         inputs: &Inputs<'a>,
         address: &'a Result<Address<'a>, &'static str>,
         client: Client,
-        now: Timestamp,
+        key: (Timestamp, Option<usize>),
     ) -> Result<(), Refusal> {
         if contains(&policy.deny, client.address) {
             return Err(Refusal { rejection: Rejection::Forbidden, draw: Draw::Nothing });
@@ -146,7 +158,7 @@ impl<'a> Assessment<'a> {
             self.draw = Draw::Address;
             return Ok(());
         }
-        self.identify(policy, inputs, address, now)
+        self.identify(policy, inputs, address, key)
     }
 
     /// A preflight takes the route of the request it asks for.
@@ -171,12 +183,18 @@ impl<'a> Assessment<'a> {
         policy: &'a Policy,
         inputs: &Inputs<'a>,
         address: &'a Address<'a>,
-        now: Timestamp,
+        (now, shown): (Timestamp, Option<usize>),
     ) -> Result<(), Refusal> {
         let route = &policy.routes[self.facts.route.expect("the route was found before the caller")];
         if route.auth != RouteAuth::None {
-            let presented = credential::find(&policy.sources, inputs.headers, address.target.query);
-            match policy.keys.identify(&presented, now) {
+            let identity = match shown {
+                Some(index) => policy.keys.identify_at(index, now),
+                None => {
+                    let presented = credential::find(&policy.sources, inputs.headers, address.target.query);
+                    policy.keys.identify(&presented, now)
+                }
+            };
+            match identity {
                 Identity::Anonymous if route.auth == RouteAuth::Required || !policy.anonymous => {
                     return Err(self.refuse_key("missing", Refusal::new(Rejection::MissingKey)));
                 }
@@ -213,7 +231,7 @@ impl<'a> Assessment<'a> {
 }
 
 /// The method that a CORS preflight asks for; absent when the request is none (Fetch standard, CORS-preflight request).
-fn preflight_method<'a>(inputs: &Inputs<'a>) -> Option<&'a str> {
+pub fn preflight_method<'a>(inputs: &Inputs<'a>) -> Option<&'a str> {
     let is_preflight = inputs.method == "OPTIONS" && inputs.headers.contains_key(header::ORIGIN);
     let wanted = inputs.headers.get(header::ACCESS_CONTROL_REQUEST_METHOD).filter(|_| is_preflight)?;
     wanted.to_str().ok()

@@ -13,12 +13,18 @@ use super::client::contains;
 use super::credential::Presented;
 use super::path::canonical_literal;
 use crate::config::model::KeyPattern;
-use crate::time::Timestamp;
+use crate::time::{Millis, Timestamp};
 use hashbrown::HashTable;
 use ipnet::IpNet;
 use sha2::{Digest, Sha256};
 use std::net::IpAddr;
 use subtle::ConstantTimeEq;
+
+/// When a key without an end expires.
+const NEVER: Timestamp = Timestamp(i64::MAX);
+
+/// How long before its end a key is said to expire soon: 14 days, time enough to hand out another.
+pub const EXPIRES_SOON: Millis = Millis(14 * 86_400_000);
 
 /// A key as it is given to [`KeyTable::build`].
 #[derive(Clone, Debug)]
@@ -83,6 +89,8 @@ pub struct KeyTable {
     records: Vec<KeyRecord>,
     by_digest: HashTable<u32>,
     decoy: KeyRecord,
+    /// When keys that are not disabled expire, sorted.
+    ends: Box<[Timestamp]>,
 }
 
 /// Two keys of one digest: the indexes in the list that was built from.
@@ -139,6 +147,7 @@ impl KeyTable {
             records: Vec::with_capacity(keys.len()),
             by_digest: HashTable::with_capacity(keys.len()),
             decoy: KeyRecord::decoy(),
+            ends: Box::default(),
         };
         let mut duplicates = Vec::new();
         for (second, key) in keys.into_iter().enumerate() {
@@ -153,6 +162,10 @@ impl KeyTable {
             // A duplicate is kept too, so that indexes stay those of the list until all of them are told.
             table.records.push(KeyRecord::new(key));
         }
+        let ending = table.records.iter().filter(|record| record.expires < NEVER && !record.disabled);
+        let mut ends: Vec<Timestamp> = ending.map(|record| record.expires).collect();
+        ends.sort_unstable();
+        table.ends = ends.into();
         if duplicates.is_empty() { Ok(table) } else { Err(duplicates) }
     }
 
@@ -163,6 +176,27 @@ impl KeyTable {
 
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
+    }
+
+    /// How many keys expire soon ([`KeyRecord::expires_soon`]).
+    pub fn expiring(&self, now: Timestamp) -> usize {
+        let until = |instant: Timestamp| self.ends.partition_point(|end| *end <= instant);
+        until(now + EXPIRES_SOON).saturating_sub(until(now))
+    }
+
+    /// The place of the key with that id; looks at every key, so never on a request's way.
+    pub fn find_id(&self, id: &str) -> Option<usize> {
+        self.records.iter().position(|record| &*record.id == id)
+    }
+
+    /// Every key, in the order of the file.
+    pub fn records(&self) -> impl Iterator<Item = &KeyRecord> {
+        self.records.iter()
+    }
+
+    /// What the key at a place is worth at `now`, as if it had been shown.
+    pub fn identify_at(&self, index: usize, now: Timestamp) -> Identity {
+        Self::judge(Some(index), &self.records[index], true, now)
     }
 
     /// The key that [`Identity::Known`] names.
@@ -184,8 +218,12 @@ impl KeyTable {
         let digest: [u8; 32] = Sha256::digest(key).into();
         let index = self.position(&digest).map(|index| index as usize);
         let record = index.map_or(&self.decoy, |index| &self.records[index]);
-        // All four are worked out, whatever the first says, so that each kind of wrong key takes the same time.
         let is_known = bool::from(record.digest.ct_eq(&digest));
+        Self::judge(index, record, is_known, now)
+    }
+
+    fn judge(index: Option<usize>, record: &KeyRecord, is_known: bool, now: Timestamp) -> Identity {
+        // All of them are worked out, whatever the first says, so that each kind of wrong key takes the same time.
         let (is_early, is_late, is_disabled) = (now < record.not_before, now >= record.expires, record.disabled);
         match (index.filter(|_| is_known), is_disabled, is_early, is_late) {
             (None, ..) => Identity::Wrong(WrongKey::Invalid),
@@ -217,7 +255,7 @@ impl KeyRecord {
         Self {
             digest: key.digest,
             not_before: key.not_before.unwrap_or(Timestamp(i64::MIN)),
-            expires: key.expires.unwrap_or(Timestamp(i64::MAX)),
+            expires: key.expires.unwrap_or(NEVER),
             id: key.id,
             restriction,
             consumer: u32::try_from(key.consumer).expect("consumers are bounded by the size of their file"),
@@ -230,7 +268,7 @@ impl KeyRecord {
         Self {
             digest: [0; 32],
             not_before: Timestamp(i64::MIN),
-            expires: Timestamp(i64::MAX),
+            expires: NEVER,
             id: Box::default(),
             restriction: None,
             consumer: 0,
@@ -246,6 +284,15 @@ impl KeyRecord {
     /// What logs, metrics and the upstream are shown of it.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Whether it ends within [`EXPIRES_SOON`], and has not yet.
+    pub fn expires_soon(&self, now: Timestamp) -> bool {
+        !self.disabled && now < self.expires && self.expires <= now + EXPIRES_SOON && self.expires < NEVER
+    }
+
+    pub fn is_disabled(&self) -> bool {
+        self.disabled
     }
 
     /// Whether the key may make this request: `path` in its matching form, `address` the client's own and not its
