@@ -15,6 +15,7 @@ mod expand;
 mod file;
 pub mod host;
 mod include;
+mod key_parts;
 mod keys;
 mod limit;
 mod misplaced;
@@ -87,7 +88,7 @@ pub fn load_text(name: &str, text: &str, keys: Option<&str>, environment: &dyn F
 pub fn problems_of_keys(text: &str) -> Vec<Problem> {
     let mut reader = Reader::new(&|_| None);
     let file = reader.add_file("keys", text.to_owned(), Path::new(""));
-    reader.document(file, |reader, root| drop(keys::read_all(reader, root)));
+    keys::read_file(&mut reader, file);
     reader.finish().0
 }
 
@@ -109,7 +110,7 @@ fn read(reader: &mut Reader<'_>, main: u16, path: &Path, keys: Option<&str>) -> 
         (None, None) => None,
     };
     if let Some(file) = keys_file {
-        reader.document(file, |reader, root| draft.consumers = keys::read_all(reader, root));
+        draft.consumers = keys::read_file(reader, file);
     }
     let config = draft.finish(reader, Place { file: main, start: 0, end: 0 });
     is_whole.then_some(config)
