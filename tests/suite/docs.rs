@@ -16,14 +16,14 @@ const REST: [(&str, &str); 2] = [
     ("[[routes]]", "\n[[routes]]\nmatch = \"*\"\n"),
 ];
 
-fn pages() -> Vec<PathBuf> {
+pub fn pages() -> Vec<PathBuf> {
     let mut pages = files("docs", &["md"]);
     pages.push(root().join("README.md"));
     pages
 }
 
 /// The blocks of code of a page: language and text.
-fn blocks(page: &str) -> Vec<(&str, &str)> {
+pub fn blocks(page: &str) -> Vec<(&str, &str)> {
     let fenced = page.split("\n```").skip(1).step_by(2);
     fenced.filter_map(|block| block.split_once('\n')).collect()
 }
