@@ -60,7 +60,11 @@ pub fn check(source: &Source, generation: u64) -> Checked {
     let config::Loaded { config, mut problems, sources } = source.load();
     let snapshot = config.as_ref().and_then(|config| {
         let (snapshot, found) = Snapshot::compile(config, generation);
-        let news: Vec<_> = found.into_iter().filter(|problem| !is_told(problem, &problems)).collect();
+        // Of a configuration that is refused as it was read, compiling knows too little to warn.
+        let refused = problems.iter().any(|problem| problem.severity == Severity::Error);
+        let matters = |problem: &Problem| problem.severity == Severity::Error || !refused;
+        let news: Vec<_> =
+            found.into_iter().filter(|problem| matters(problem) && !is_told(problem, &problems)).collect();
         problems.extend(news);
         snapshot
     });

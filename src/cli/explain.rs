@@ -9,14 +9,13 @@ mod text;
 
 use super::output::{self, fail, report_problems};
 use super::{EXIT_USAGE, File};
-use crate::algorithm::UNIT;
+use crate::algorithm::{UNIT, Units};
 use crate::config::model::{Config, Counts, Mode, RouteAuth};
 use crate::config::problem::nearest;
 use crate::limiter::assess::{self, Address, Assessment, Inputs};
 use crate::load::{self, Source};
 use crate::policy::Policy;
 use crate::policy::facts::Draw;
-use crate::policy::limit_text::thousandths;
 use crate::request::client::contains;
 use crate::store::redis::counter_key;
 use crate::time::Clock;
@@ -73,7 +72,7 @@ struct Explanation {
     forwarded_path: Option<String>,
     route: Option<RouteView>,
     caller: CallerView,
-    cost: Option<String>,
+    cost: Option<f64>,
     /// What the request draws on: `all limits`, `the address`, …
     draws_on: &'static str,
     limits: Vec<LimitView>,
@@ -111,7 +110,7 @@ struct LimitView {
     layer: &'static str,
     /// The counter as a key of Redis; in memory it is the same counter without a name.
     counter: String,
-    cost: String,
+    cost: f64,
     algorithm: &'static str,
     quota: String,
     /// What fits at once, where that is not the count.
@@ -179,7 +178,7 @@ impl Explain {
             forwarded_path: known.map(|address| address.path.forward().to_owned()),
             route: assessment.facts.route.and_then(|route| route_view(config, policy, route, asked?, &assessment)),
             caller: caller(policy, &assessment, &inputs),
-            cost: assessment.facts.route.map(|route| thousandths(policy.routes[route].cost)),
+            cost: assessment.facts.route.map(|route| cost(policy.routes[route].cost)),
             draws_on: draws_on(assessment.draw),
             limits: limits(config, policy, &assessment),
             answer: answer::of(config, policy, &assessment, asked, now),
@@ -263,7 +262,7 @@ fn limits(config: &Config, policy: &Policy, assessment: &Assessment<'_>) -> Vec<
             name: limit.name.to_string(),
             layer: limit.layer.name(),
             counter: counter_key(prefix, &limit.meter, &charge.parts),
-            cost: thousandths(charge.cost),
+            cost: cost(charge.cost),
             algorithm: limit.meter.algorithm.name(),
             quota: units(&limit.text.rate, limit.counts),
             burst: (quota.capacity != quota.count).then(|| (quota.capacity / UNIT).to_string()),
@@ -274,6 +273,11 @@ fn limits(config: &Config, policy: &Policy, assessment: &Assessment<'_>) -> Vec<
         }
     };
     charges.map(view).collect()
+}
+
+/// As people write it: thousandths are exact in it up to the largest cost.
+fn cost(units: Units) -> f64 {
+    units as f64 / UNIT as f64
 }
 
 /// `100 requests per minute`; where cost is counted a request may be more than one of them.

@@ -20,6 +20,9 @@ use std::ops::Range;
 /// The name of the limit behind `[auth].failures`.
 const FAILURES: &str = "auth-failures";
 
+/// Problems that are told: finding the lines of each in a large file takes time, and nobody reads a million.
+const MAX_PROBLEMS: usize = 100;
+
 /// Compiles a configuration. The policy is absent when any problem is an error.
 pub fn compile(config: &Config) -> (Option<Policy>, Vec<Problem>) {
     let mut compiler = Compiler::new(config);
@@ -29,7 +32,17 @@ pub fn compile(config: &Config) -> (Option<Policy>, Vec<Problem>) {
     if let Some(policy) = &policy {
         compiler.problems.extend(warnings::warnings(config, policy));
     }
-    (policy, compiler.problems)
+    (policy, bounded(compiler.problems))
+}
+
+/// The first problems, and how many there are beside them.
+fn bounded(mut problems: Vec<Problem>) -> Vec<Problem> {
+    let more = problems.len().saturating_sub(MAX_PROBLEMS);
+    if let Some(last) = problems.last().map(|last| last.severity).filter(|_| more > 0) {
+        problems.truncate(MAX_PROBLEMS);
+        problems.push(Problem { severity: last, ..Problem::unplaced(format!("{more} more problems are not shown")) });
+    }
+    problems
 }
 
 struct Compiler<'c> {

@@ -217,7 +217,7 @@ fn explain_as_json_has_the_same_facts() {
     let told: Value = serde_json::from_str(&told.stdout).unwrap();
     assert_eq!((&told["route"]["name"], &told["caller"]["consumer"]), (&"POST /api/export".into(), &"acme".into()));
     let limit = serde_json::json!({
-        "name": "burst", "layer": "key", "counter": "sluicegate:{consumer:acme}:_all", "cost": "5", "algorithm": "token_bucket",
+        "name": "burst", "layer": "key", "counter": "sluicegate:{consumer:acme}:_all", "cost": 5.0, "algorithm": "token_bucket",
         "quota": "600 requests per minute", "burst": "100", "mode": "enforce"
     });
     assert_eq!((&told["limits"][1], &told["answer"]["refused"]), (&limit, &false.into()));

@@ -18,8 +18,8 @@ pub fn of(explanation: &Explanation) -> String {
         route_lines(route, &mut line);
     }
     caller_lines(explanation, &mut line);
-    if let Some(cost) = &explanation.cost {
-        line("cost", cost);
+    if let Some(cost) = explanation.cost {
+        line("cost", &cost.to_string());
     }
     line("draws on", explanation.draws_on);
     for (index, limit) in explanation.limits.iter().enumerate() {
