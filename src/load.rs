@@ -5,8 +5,14 @@
 
 use crate::config::model::Config;
 use crate::config::{self, Problem, Severity, Sources};
+use crate::policy::Policy;
 use crate::proxy::snapshot::Snapshot;
+use crate::request::caller::EXPIRES_SOON;
+use crate::time::Clock;
 use std::path::PathBuf;
+
+/// Ids that a line of the log names.
+const MAX_NAMED: usize = 5;
 
 /// Where a configuration comes from.
 #[derive(Clone, Debug)]
@@ -54,7 +60,11 @@ pub fn check(source: &Source, generation: u64) -> Checked {
     let config::Loaded { config, mut problems, sources } = source.load();
     let snapshot = config.as_ref().and_then(|config| {
         let (snapshot, found) = Snapshot::compile(config, generation);
-        let news: Vec<_> = found.into_iter().filter(|problem| !is_told(problem, &problems)).collect();
+        // Of a configuration that is refused as it was read, compiling knows too little to warn.
+        let refused = problems.iter().any(|problem| problem.severity == Severity::Error);
+        let matters = |problem: &Problem| problem.severity == Severity::Error || !refused;
+        let news: Vec<_> =
+            found.into_iter().filter(|problem| matters(problem) && !is_told(problem, &problems)).collect();
         problems.extend(news);
         snapshot
     });
@@ -75,6 +85,17 @@ impl Checked {
         self.sources.names().map(PathBuf::from).collect()
     }
 
+    /// Takes every warning for an error: then there is no configuration either.
+    pub fn warnings_are_errors(&mut self) {
+        for problem in &mut self.problems {
+            problem.severity = Severity::Error;
+        }
+        if !self.problems.is_empty() {
+            self.config = None;
+            self.snapshot = None;
+        }
+    }
+
     /// The errors, as an operator reads them.
     pub fn rendered_errors(&self) -> Vec<String> {
         self.rendered(Severity::Error)
@@ -89,4 +110,16 @@ impl Checked {
         let wanted = self.problems.iter().filter(|problem| problem.severity == severity);
         wanted.map(|problem| self.sources.render(problem)).collect()
     }
+}
+
+/// One line in the log when keys expire soon. Called when a policy is put in force.
+pub fn tell_expiring(policy: &Policy) {
+    let now = Clock::wall();
+    let count = policy.keys.expiring(now);
+    if count == 0 {
+        return;
+    }
+    let soon = policy.keys.records().filter(|record| record.expires_soon(now));
+    let ids: Vec<&str> = soon.map(|record| record.id()).take(MAX_NAMED).collect();
+    tracing::warn!(count, within_days = EXPIRES_SOON.0 / 86_400_000, ids = ids.join(", "), "keys expire soon");
 }

@@ -38,6 +38,7 @@ pub struct Metrics {
     config_reloads: IntCounterVec,
     config_last_success: IntGauge,
     config_generation: IntGauge,
+    keys_expiring: IntGauge,
     upstream_healthy: IntGaugeVec,
     requests_in_flight: IntGauge,
 }
@@ -155,6 +156,7 @@ impl Metrics {
                 "sluicegate_config_generation",
                 "How often the configuration was replaced, the first being 1.",
             ),
+            keys_expiring: gauge(&registry, "sluicegate_keys_expiring", "Keys that expire within 14 days."),
             upstream_healthy: register(
                 &registry,
                 IntGaugeVec::new(
@@ -270,6 +272,11 @@ impl Metrics {
     pub fn config_loaded(&self, generation: u64, at_seconds: i64) {
         self.config_generation.set(i64::try_from(generation).unwrap_or(i64::MAX));
         self.config_last_success.set(at_seconds);
+    }
+
+    /// Keys in force that expire soon, as of now.
+    pub fn keys_expiring(&self, count: usize) {
+        self.keys_expiring.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     pub fn reload_finished(&self, succeeded: bool) {

@@ -21,6 +21,9 @@ pub const SETTLE: Duration = Duration::from_millis(300);
 /// How long to wait for that at most; after it the files are read as they are.
 const SETTLE_LIMIT: Duration = Duration::from_secs(5);
 
+/// How often it is looked whether a snapshot out of force is still held.
+const RETIRE_POLL: Duration = Duration::from_millis(500);
+
 /// What only a start can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Fixed {
@@ -124,7 +127,8 @@ impl Reloader {
         }
         (self.logs.set_level)(compiled.log.level);
         *self.log.lock() = compiled.log;
-        live.store(Arc::new(compiled.snapshot));
+        load::tell_expiring(&compiled.snapshot.policy);
+        retire(live.swap(Arc::new(compiled.snapshot)));
     }
 }
 
@@ -145,6 +149,17 @@ fn compile(source: &Source, fixed: &Fixed, log: &Log, in_force: &Snapshot) -> Re
     let access = moved.then(|| Output::open(&config.log.access, config.log.format)).transpose();
     let access = access.map_err(|error| vec![format!("cannot open the access log {error}")])?;
     Ok(Compiled { snapshot, files, log: config.log, access })
+}
+
+/// Frees a snapshot that is no longer in force, once no request holds it any more, away from the threads that serve: freeing a
+/// million keys takes a while. Long requests hold theirs for long, so the wait has no end; there is one for each reload.
+fn retire(snapshot: Arc<Snapshot>) {
+    tokio::spawn(async move {
+        while Arc::strong_count(&snapshot) > 1 {
+            tokio::time::sleep(RETIRE_POLL).await;
+        }
+        tokio::task::spawn_blocking(move || drop(snapshot));
+    });
 }
 
 async fn settle(files: &[PathBuf]) {

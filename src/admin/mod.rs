@@ -5,6 +5,7 @@
 
 use crate::metrics::Metrics;
 use crate::proxy::snapshot::Live;
+use crate::time::Clock;
 use async_trait::async_trait;
 use http::{Method, Response, StatusCode, header};
 use pingora::apps::http_app::ServeHttp;
@@ -50,7 +51,10 @@ impl Admin {
         match request.uri.path() {
             "/livez" if reading => text(StatusCode::OK, "ok\n"),
             "/readyz" if reading => self.ready(request.uri.query().is_some_and(|query| query.starts_with("verbose"))),
-            "/metrics" if reading => page(StatusCode::OK, METRICS_TYPE, self.metrics.page()),
+            "/metrics" if reading => {
+                self.metrics.keys_expiring(self.live.load().policy.keys.expiring(Clock::wall()));
+                page(StatusCode::OK, METRICS_TYPE, self.metrics.page())
+            }
             "/livez" | "/readyz" | "/metrics" => text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n"),
             _ if !self.is_authorised(session) => {
                 let mut response = text(StatusCode::UNAUTHORIZED, "the admin token is required\n");

@@ -1,6 +1,7 @@
 //! `run`: reads the configuration, starts the logs, serves.
 
 use super::EXIT_CONFIGURATION;
+use super::output::{has_colours, print_problems};
 use crate::config::model::{Config, Log};
 use crate::load::{self, Source};
 use crate::metrics::Metrics;
@@ -26,14 +27,15 @@ pub fn run(path: PathBuf, upgrade: bool, early_reload: Arc<AtomicBool>) -> ExitC
 /// Serves a source; `ready` is called with the configuration just before.
 pub fn serve(source: Source, start: Start, early_reload: Arc<AtomicBool>, ready: impl FnOnce(&Config)) -> ExitCode {
     let checked = load::load(&source, 1, None);
-    for problem in checked.rendered_errors().iter().chain(&checked.rendered_warnings()) {
-        eprintln!("{problem}");
-    }
+    print_problems(&checked);
     let files = checked.files();
-    let (Some(config), Some(snapshot)) = (checked.config, checked.snapshot) else {
+    // Texts and consumers are compiled by now; a million of them need not stay.
+    drop((checked.problems, checked.sources));
+    let (Some(mut config), Some(snapshot)) = (checked.config, checked.snapshot) else {
         eprintln!("sluicegate: the configuration is refused");
         return ExitCode::from(EXIT_CONFIGURATION);
     };
+    config.consumers = Vec::new();
     let set_level = start_log(&config.log);
     let access_log = match Output::open(&config.log.access, config.log.format) {
         Ok(output) => Arc::new(AccessLog::new(output)),
@@ -43,6 +45,7 @@ pub fn serve(source: Source, start: Start, early_reload: Arc<AtomicBool>, ready:
         }
     };
     ready(&config);
+    load::tell_expiring(&snapshot.policy);
     let parts = server::Parts {
         reloader: Reloader::new(source, &config, files, Logs { access: access_log.clone(), set_level }),
         config,
@@ -67,7 +70,7 @@ fn start_log(log: &Log) -> Box<dyn Fn(Level) + Send + Sync> {
     let ours = |level| Targets::new().with_target("sluicegate", LevelFilter::from_level(level));
     let (filter, handle) = reload::Layer::new(ours(log.level));
     let json = access_log::is_json(log.format, io::stderr().is_terminal());
-    let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(has_colours(&io::stderr()));
     let registry = tracing_subscriber::registry().with(filter);
     // A second subscriber can only be set by a test that starts two gateways in one process; the first one stays.
     let _ = if json {

@@ -4,6 +4,7 @@
 //! is masked where its line is shown.
 
 use super::datetime;
+use super::key_parts;
 use super::limit;
 use super::model::{Consumer, Key, KeyPattern, Layer, Located};
 use super::names;
@@ -11,6 +12,29 @@ use super::pattern;
 use super::problem::{Complaint, Problem, name};
 use super::tree::{Node, Reader, Table};
 use crate::time::Timestamp;
+
+/// A keys file.
+pub(super) fn read_file(reader: &mut Reader<'_>, file: u16) -> Vec<Consumer> {
+    let mut consumers = Vec::new();
+    let text = reader.sources.text(file).expect("the file was added before");
+    if let Some(parts) = key_parts::parts(&text) {
+        let before = reader.noted();
+        if reader.parts(file, &parts, |reader, root| consumers.extend(read_all(reader, root))) {
+            if are_different(&consumers) {
+                return consumers;
+            }
+            reader.forget(file, before);
+        }
+    }
+    reader.document(file, |reader, root| consumers = read_all(reader, root));
+    consumers
+}
+
+fn are_different(consumers: &[Consumer]) -> bool {
+    let mut names: Vec<&str> = consumers.iter().map(|consumer| consumer.name.value.as_str()).collect();
+    names.sort_unstable();
+    names.windows(2).all(|pair| pair[0] != pair[1])
+}
 
 /// The top level of the keys file.
 pub(super) fn read_all(reader: &mut Reader<'_>, root: &mut Table<'_>) -> Vec<Consumer> {

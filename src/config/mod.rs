@@ -15,6 +15,7 @@ mod expand;
 mod file;
 pub mod host;
 mod include;
+mod key_parts;
 mod keys;
 mod limit;
 mod misplaced;
@@ -84,6 +85,14 @@ pub fn load_text(name: &str, text: &str, keys: Option<&str>, environment: &dyn F
     Loaded { config, problems, sources }
 }
 
+/// What is wrong with the text of a keys file that stands alone.
+pub fn problems_of_keys(text: &str) -> Vec<Problem> {
+    let mut reader = Reader::new(&|_| None);
+    let file = reader.add_file("keys", text.to_owned(), Path::new(""));
+    keys::read_file(&mut reader, file);
+    reader.finish().0
+}
+
 /// Reads the main file that was opened as `main`, and the others.
 fn read(reader: &mut Reader<'_>, main: u16, path: &Path, keys: Option<&str>) -> Option<Config> {
     let mut draft = Draft::default();
@@ -102,7 +111,7 @@ fn read(reader: &mut Reader<'_>, main: u16, path: &Path, keys: Option<&str>) -> 
         (None, None) => None,
     };
     if let Some(file) = keys_file {
-        reader.document(file, |reader, root| draft.consumers = keys::read_all(reader, root));
+        draft.consumers = keys::read_file(reader, file);
     }
     let config = draft.finish(reader, Place { file: main, start: 0, end: 0 });
     is_whole.then_some(config)

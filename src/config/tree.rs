@@ -12,7 +12,7 @@ use super::misplaced::belongs;
 use super::model::Place;
 use super::problem::{Problem, Sources, choices, floor_boundary, name, nearest, quote};
 use std::collections::HashMap;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -31,6 +31,8 @@ pub(super) struct Reader<'e> {
     pub sources: Sources,
     pub problems: Vec<Problem>,
     dropped: usize,
+    /// Where in its file the text begins that is being read.
+    pub(super) base: u32,
     pub(super) environment: &'e dyn Fn(&str) -> Option<String>,
     /// For each file of `sources`.
     pub(super) files: Vec<FileState>,
@@ -67,6 +69,7 @@ impl<'e> Reader<'e> {
             sources: Sources::default(),
             problems: Vec::new(),
             dropped: 0,
+            base: 0,
             environment,
             files: Vec::new(),
             taken: HashMap::new(),
@@ -95,6 +98,42 @@ impl<'e> Reader<'e> {
         };
         self.problems.extend(rest.into_iter().filter(|problem| !is_trail(problem)));
         errors.is_empty()
+    }
+
+    /// Reads a file part by part, each as a document of its own, as far as all of it is plain. False when anything is not: then
+    /// nothing of it was noted, and what `read` has gathered is to be forgotten.
+    pub fn parts(
+        &mut self,
+        file: u16,
+        parts: &[Range<usize>],
+        mut read: impl FnMut(&mut Self, &mut Table<'_>),
+    ) -> bool {
+        let text = self.sources.text(file).expect("a file is added before it is parsed");
+        let known = (self.problems.len(), self.dropped);
+        let mut read_part = |reader: &mut Self, part: &Range<usize>| {
+            let (root, errors) = DeTable::parse_recoverable(&text[part.clone()]);
+            reader.base = offset(part.start);
+            reader.with_table("the top level", Place { file, start: 0, end: 0 }, root.get_ref(), &mut read);
+            reader.base = 0;
+            errors.is_empty() && known == (reader.problems.len(), reader.dropped)
+        };
+        let is_plain = parts.iter().all(|part| read_part(self, part));
+        if !is_plain {
+            self.forget(file, known);
+        }
+        is_plain
+    }
+
+    /// Takes back the problems after the first so many, and the names that were taken in a file.
+    pub fn forget(&mut self, file: u16, (problems, dropped): (usize, usize)) {
+        self.problems.truncate(problems);
+        self.dropped = dropped;
+        self.taken.retain(|_, place| place.file != file);
+    }
+
+    /// What [`Reader::forget`] goes back to.
+    pub fn noted(&self) -> (usize, usize) {
+        (self.problems.len(), self.dropped)
     }
 
     /// Notes the syntax errors, one a line; returns the ranges of those lines.
@@ -192,8 +231,10 @@ impl<'e> Reader<'e> {
         entries: &'t DeTable<'t>,
         read: impl FnOnce(&mut Self, &mut Table<'t>) -> T,
     ) -> T {
-        let mut entries: Vec<Node<'t>> =
-            entries.iter().map(|(key, value)| Node::new(at.file, key.get_ref(), &key.span(), value)).collect();
+        let mut entries: Vec<Node<'t>> = entries
+            .iter()
+            .map(|(key, value)| Node::new(self.origin(at.file), key.get_ref(), &key.span(), value))
+            .collect();
         entries.sort_by_key(|entry| entry.key_at.start);
         let mut table = Table { label, at, entries, known: Vec::new() };
         let value = read(self, &mut table);
@@ -201,6 +242,11 @@ impl<'e> Reader<'e> {
             self.unknown(entry, table.label, &table.known);
         }
         value
+    }
+
+    /// Where the text that is being read begins.
+    pub(super) fn origin(&self, file: u16) -> Place {
+        Place { file, start: self.base, end: self.base }
     }
 
     fn unknown(&mut self, entry: Node<'_>, label: &str, known: &[&'static str]) {
@@ -219,18 +265,28 @@ impl<'e> Reader<'e> {
     }
 }
 
-fn place(file: u16, span: &std::ops::Range<usize>) -> Place {
-    let offset = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
+fn place(file: u16, span: &Range<usize>) -> Place {
     Place { file, start: offset(span.start), end: offset(span.end) }
 }
 
+/// The place of a span in the text that begins at `origin`.
+fn within(origin: Place, span: &Range<usize>) -> Place {
+    let Place { file, start, end } = place(origin.file, span);
+    Place { file, start: start.saturating_add(origin.start), end: end.saturating_add(origin.start) }
+}
+
+fn offset(offset: usize) -> u32 {
+    u32::try_from(offset).unwrap_or(u32::MAX)
+}
+
 impl<'t> Node<'t> {
-    fn new(file: u16, key: &'t str, key_span: &std::ops::Range<usize>, value: &'t Spanned<DeValue<'t>>) -> Self {
-        Self { key, key_at: place(file, key_span), at: place(file, &value.span()), value: value.get_ref() }
+    fn new(origin: Place, key: &'t str, key_span: &Range<usize>, value: &'t Spanned<DeValue<'t>>) -> Self {
+        Self { key, key_at: within(origin, key_span), at: within(origin, &value.span()), value: value.get_ref() }
     }
 
-    pub(super) fn element(self, value: &'t Spanned<DeValue<'t>>) -> Self {
-        let at = place(self.at.file, &value.span());
+    /// An element of the list that this is; `origin` as [`Reader::origin`] gives it.
+    pub(super) fn element(self, origin: Place, value: &'t Spanned<DeValue<'t>>) -> Self {
+        let at = within(origin, &value.span());
         Self { key: self.key, key_at: at, at, value: value.get_ref() }
     }
 

@@ -168,7 +168,8 @@ impl Reader<'_> {
             self.wrong_type(node, "a list");
             return None;
         };
-        Some(elements.iter().map(|element| node.element(element)).collect())
+        let origin = self.origin(node.at.file);
+        Some(elements.iter().map(|element| node.element(origin, element)).collect())
     }
 
     /// The elements of a list, or the one value that stands for a list of one.

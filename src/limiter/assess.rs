@@ -278,7 +278,7 @@ fn identity(policy: &Policy, inputs: &Inputs<'_>, address: &Address<'_>, claim: 
 }
 
 /// The method that a CORS preflight asks for; absent when the request is none (Fetch standard, CORS-preflight request).
-fn preflight_method<'a>(inputs: &Inputs<'a>) -> Option<&'a str> {
+pub fn preflight_method<'a>(inputs: &Inputs<'a>) -> Option<&'a str> {
     let is_preflight = inputs.method == "OPTIONS" && inputs.headers.contains_key(header::ORIGIN);
     let wanted = inputs.headers.get(header::ACCESS_CONTROL_REQUEST_METHOD).filter(|_| is_preflight)?;
     wanted.to_str().ok()

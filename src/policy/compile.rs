@@ -3,16 +3,14 @@
 //! What needs the whole configuration is checked here: undefined tiers and upstreams, routes that can never be
 //! reached, costs that can never fit, names of limits that would be equal.
 
-use super::limit::{Limit, TierIndex};
+use super::limit::Limit;
 use super::limit_text::LimitText;
 use super::names::Names;
 use super::scope::Axis;
-use super::{Consumer, Policy, Route, Tier, references};
+use super::{Consumer, Policy, Route, Tier, references, warnings};
 use crate::algorithm::{self, Quota, UNIT};
 use crate::charge::{Meter, OnError};
-use crate::config::model::{
-    self, Config, Counts, Layer, Located, Mode, Name, OnStoreError, PatternSegment, Place, Scope,
-};
+use crate::config::model::{self, Config, Counts, Layer, Located, Mode, Name, OnStoreError, PatternSegment, Scope};
 use crate::config::{Problem, Severity};
 use crate::request::caller::{KeyTable, NewKey};
 use crate::request::client::AddressRules;
@@ -22,12 +20,29 @@ use std::ops::Range;
 /// The name of the limit behind `[auth].failures`.
 pub const FAILURES: &str = "auth-failures";
 
+/// Problems that are told: finding the lines of each in a large file takes time, and nobody reads a million.
+const MAX_PROBLEMS: usize = 100;
+
 /// Compiles a configuration. The policy is absent when any problem is an error.
 pub fn compile(config: &Config) -> (Option<Policy>, Vec<Problem>) {
     let mut compiler = Compiler::new(config);
     let policy = compiler.policy();
     let failed = compiler.problems.iter().any(|problem| problem.severity == Severity::Error);
-    (policy.filter(|_| !failed), compiler.problems)
+    let policy = policy.filter(|_| !failed);
+    if let Some(policy) = &policy {
+        compiler.problems.extend(warnings::warnings(config, policy));
+    }
+    (policy, bounded(compiler.problems))
+}
+
+/// The first problems, and how many there are beside them.
+fn bounded(mut problems: Vec<Problem>) -> Vec<Problem> {
+    let more = problems.len().saturating_sub(MAX_PROBLEMS);
+    if let Some(last) = problems.last().map(|last| last.severity).filter(|_| more > 0) {
+        problems.truncate(MAX_PROBLEMS);
+        problems.push(Problem { severity: last, ..Problem::unplaced(format!("{more} more problems are not shown")) });
+    }
+    problems
 }
 
 struct Compiler<'c> {
@@ -54,7 +69,7 @@ impl<'c> Compiler<'c> {
         let consumers = self.consumers();
         let routes = self.routes();
         let custom_limits = self.limits(&config.limits, Layer::Custom, "custom", &[Scope::Global]);
-        self.check_costs(&tiers, &routes, &address_limits, &custom_limits);
+        self.check_costs(&routes);
         let router = self.router()?;
         Some(Policy {
             limits: std::mem::take(&mut self.limits),
@@ -296,22 +311,13 @@ impl<'c> Compiler<'c> {
         }
     }
 
-    fn check_costs(&mut self, tiers: &[Tier], routes: &[Route], address: &Range<usize>, custom: &Range<usize>) {
+    /// A route's own limits; of the others `warnings` tells.
+    fn check_costs(&mut self, routes: &[Route]) {
         let mut found = Vec::new();
         for (route, written) in routes.iter().zip(&self.config.routes) {
-            let too_small = |range: &Range<usize>| {
-                let limits = self.limits[range.clone()].iter();
-                limits
-                    .filter(|limit| limit.counts == Counts::Cost && route.cost > limit.meter.quota.capacity)
-                    .map(|limit| limit.name.clone())
-                    .collect::<Vec<_>>()
-            };
-            found.extend(too_small(&route.limits).into_iter().map(|limit| never_fits(&written.cost, &limit)));
-            let callers = (0..tiers.len()).filter(|tier| route.tiers.as_ref().is_none_or(|may| may.contains(tier)));
-            let wider = callers.map(|tier: TierIndex| &tiers[tier].limits).chain([address, custom]);
-            found.extend(
-                wider.flat_map(too_small).map(|limit| rarely_fits(written.cost.at, &written.name.value, &limit)),
-            );
+            let own = &self.limits[route.limits.clone()];
+            let is_over = |limit: &&Limit| limit.counts == Counts::Cost && route.cost > limit.meter.quota.capacity;
+            found.extend(own.iter().filter(is_over).map(|limit| never_fits(&written.cost, &limit.name)));
         }
         self.problems.extend(found);
     }
@@ -327,13 +333,6 @@ fn share(quota: &Quota, instances: u32) -> Quota {
 fn never_fits(cost: &Located<i64>, limit: &str) -> Problem {
     Problem::error(cost.at, format!("this cost can never fit the route's own limit \"{limit}\""))
         .hint("lower the cost, raise the limit, or let the limit count requests: counts = \"requests\"")
-}
-
-fn rarely_fits(at: Place, route: &str, limit: &str) -> Problem {
-    Problem::warning(
-        at,
-        format!("the cost of \"{route}\" is more than the limit \"{limit}\" can ever hold: its callers always get 429"),
-    )
 }
 
 fn has_parameter(pattern: &model::RoutePattern, name: &str) -> bool {

@@ -5,12 +5,14 @@
 //! of a request into charges, in the order ip, key, endpoint, custom, as configured.
 
 mod compile;
+mod dominance;
 pub mod facts;
 pub mod limit;
 pub mod limit_text;
 mod names;
 mod references;
 pub mod scope;
+mod warnings;
 
 use crate::algorithm::{UNIT, Units};
 use crate::charge::{Charge, Charges};

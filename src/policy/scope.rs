@@ -11,7 +11,7 @@ use http::HeaderMap;
 use std::borrow::Cow;
 
 /// One scope of a limit and its tag, so that values of different kinds never meet in one counter.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Axis {
     scope: Scope,
     /// As configured: `header:x-tenant`.

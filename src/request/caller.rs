@@ -13,12 +13,18 @@ use super::client::contains;
 use super::credential::Presented;
 use super::path::canonical_literal;
 use crate::config::model::KeyPattern;
-use crate::time::Timestamp;
+use crate::time::{Millis, Timestamp};
 use hashbrown::HashTable;
 use ipnet::IpNet;
 use sha2::{Digest, Sha256};
 use std::net::IpAddr;
 use subtle::ConstantTimeEq;
+
+/// When a key without an end expires.
+const NEVER: Timestamp = Timestamp(i64::MAX);
+
+/// How long before its end a key is said to expire soon: 14 days, time enough to hand out another.
+pub const EXPIRES_SOON: Millis = Millis(14 * 86_400_000);
 
 /// A key as it is given to [`KeyTable::build`].
 #[derive(Clone, Debug)]
@@ -83,6 +89,8 @@ pub struct KeyTable {
     records: Vec<KeyRecord>,
     by_digest: HashTable<u32>,
     decoy: KeyRecord,
+    /// When keys that are not disabled expire, sorted.
+    ends: Box<[Timestamp]>,
 }
 
 /// Two keys of one digest: the indexes in the list that was built from.
@@ -139,6 +147,7 @@ impl KeyTable {
             records: Vec::with_capacity(keys.len()),
             by_digest: HashTable::with_capacity(keys.len()),
             decoy: KeyRecord::decoy(),
+            ends: Box::default(),
         };
         let mut duplicates = Vec::new();
         for (second, key) in keys.into_iter().enumerate() {
@@ -153,6 +162,10 @@ impl KeyTable {
             // A duplicate is kept too, so that indexes stay those of the list until all of them are told.
             table.records.push(KeyRecord::new(key));
         }
+        let ending = table.records.iter().filter(|record| record.expires < NEVER && !record.disabled);
+        let mut ends: Vec<Timestamp> = ending.map(|record| record.expires).collect();
+        ends.sort_unstable();
+        table.ends = ends.into();
         if duplicates.is_empty() { Ok(table) } else { Err(duplicates) }
     }
 
@@ -163,6 +176,22 @@ impl KeyTable {
 
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
+    }
+
+    /// How many keys expire soon ([`KeyRecord::expires_soon`]).
+    pub fn expiring(&self, now: Timestamp) -> usize {
+        let until = |instant: Timestamp| self.ends.partition_point(|end| *end <= instant);
+        until(now + EXPIRES_SOON).saturating_sub(until(now))
+    }
+
+    /// The place of the key with that id; looks at every key, so never on a request's way.
+    pub fn find_id(&self, id: &str) -> Option<usize> {
+        self.records.iter().position(|record| &*record.id == id)
+    }
+
+    /// Every key, in the order of the file.
+    pub fn records(&self) -> impl Iterator<Item = &KeyRecord> {
+        self.records.iter()
     }
 
     /// The key that [`Identity::Known`] names.
@@ -219,7 +248,7 @@ impl KeyRecord {
         Self {
             digest: key.digest,
             not_before: key.not_before.unwrap_or(Timestamp(i64::MIN)),
-            expires: key.expires.unwrap_or(Timestamp(i64::MAX)),
+            expires: key.expires.unwrap_or(NEVER),
             id: key.id,
             restriction,
             consumer: u32::try_from(key.consumer).expect("consumers are bounded by the size of their file"),
@@ -232,7 +261,7 @@ impl KeyRecord {
         Self {
             digest: [0; 32],
             not_before: Timestamp(i64::MIN),
-            expires: Timestamp(i64::MAX),
+            expires: NEVER,
             id: Box::default(),
             restriction: None,
             consumer: 0,
@@ -259,6 +288,15 @@ impl KeyRecord {
     /// What logs, metrics and the upstream are shown of it.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Whether it ends within [`EXPIRES_SOON`], and has not yet.
+    pub fn expires_soon(&self, now: Timestamp) -> bool {
+        !self.disabled && now < self.expires && self.expires <= now + EXPIRES_SOON && self.expires < NEVER
+    }
+
+    pub fn is_disabled(&self) -> bool {
+        self.disabled
     }
 
     /// Whether the key may make this request: `path` in its matching form, `address` the client's own and not its

@@ -133,3 +133,79 @@ fn one_mistake_is_told_once() {
         assert_eq!(problems.as_array().map(Vec::len), Some(1), "{}", checked.stdout);
     }
 }
+
+#[test]
+fn completions_of_every_shell_know_every_command() {
+    let directory = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let printed = run(directory.path(), &["completions", shell]);
+        assert_eq!(printed.code, Some(0), "{shell}: {}", printed.output());
+        for word in ["explain", "create", "strict", "key-id"] {
+            assert!(printed.stdout.contains(word), "{shell}: no {word}");
+        }
+    }
+    let script = directory.path().join("sluicegate.bash");
+    std::fs::write(&script, run(directory.path(), &["completions", "bash"]).stdout).unwrap();
+    let parsed = Command::new("bash").arg("-n").arg(&script).output().unwrap();
+    assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
+    assert_eq!(run(directory.path(), &["completions", "tcsh"]).code, Some(2));
+}
+
+#[test]
+fn the_manual_has_a_page_for_every_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let whole = run(directory.path(), &["man"]);
+    assert_eq!(whole.code, Some(0));
+    for word in [".TH sluicegate 1", "sluicegate\\-explain(1)", "Exit codes", "NO_COLOR"] {
+        assert!(whole.stdout.contains(word), "no {word} in\n{}", whole.stdout);
+    }
+    let keys = run(directory.path(), &["man", "keys", "create"]);
+    assert!(
+        keys.stdout.contains(".TH sluicegate-keys-create 1") && keys.stdout.contains("\\-\\-expires"),
+        "{}",
+        keys.stdout
+    );
+    assert_eq!(run(directory.path(), &["man", "no-such-command"]).code, Some(2));
+}
+
+#[test]
+fn the_help_tells_a_newcomer_where_to_begin() {
+    let directory = tempfile::tempdir().unwrap();
+    let help = run(directory.path(), &["--help"]).stdout;
+    for word in ["limits how often each caller may call", "sluicegate demo", "sluicegate check -c", "Exit codes", "HUP"]
+    {
+        assert!(help.contains(word), "no {word} in\n{help}");
+    }
+    for command in ["run", "demo", "check", "explain", "keys", "completions", "man"] {
+        assert!(help.lines().any(|line| line.trim_start().starts_with(&format!("{command} "))), "{command}");
+        let own = run(directory.path(), &[command, "--help"]);
+        assert_eq!((own.code, own.stdout.is_empty()), (Some(0), false), "{command}");
+    }
+    assert!(help.lines().all(|line| !line.contains('\u{1b}')));
+}
+
+/// What a command prints on a terminal of its own, with these variables.
+fn on_a_terminal(directory: &Path, variables: &str, arguments: &str) -> String {
+    let command = format!("{variables} {} {arguments}", crate::support::program::PROGRAM);
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &command, "/dev/null"]).current_dir(directory).env_remove("NO_COLOR").env("TERM", "xterm");
+    let output = terminal.stdin(std::process::Stdio::null()).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn colours_are_for_terminals_and_never_with_no_color() {
+    let files = Setup::new(BAD).files();
+    let arguments = ["check", "-c", "sluicegate.toml"];
+    assert!(!run(files.directory(), &arguments).output().contains('\u{1b}'), "there is no terminal");
+    let arguments = arguments.join(" ");
+    let painted = on_a_terminal(files.directory(), "", &arguments);
+    assert!(painted.contains("\u{1b}[1;31merror\u{1b}[0m: ") && painted.contains("raet"), "{painted:?}");
+    for variables in ["NO_COLOR=1", "TERM=dumb"] {
+        let plain = on_a_terminal(files.directory(), variables, &arguments);
+        assert!(plain.contains("error: ") && !plain.contains('\u{1b}'), "{variables}: {plain:?}");
+    }
+    for command in ["--help", "check --no-such-flag"] {
+        assert!(!on_a_terminal(files.directory(), "NO_COLOR=1", command).contains('\u{1b}'), "{command}");
+    }
+}

@@ -206,3 +206,153 @@ fn a_cost_above_a_tiers_capacity_is_a_warning() {
     assert_eq!(checked.code, Some(0), "{}", checked.output());
     assert!(checked.output().contains("warning"), "{}", checked.output());
 }
+
+/// The warnings of a configuration, as `check` prints them, without places.
+#[track_caller]
+fn warnings(setup: &Setup) -> Vec<String> {
+    let checked = run(setup.files().directory(), &["check", "-c", "sluicegate.toml", "--json"]);
+    assert_eq!(checked.code, Some(0), "{}", checked.output());
+    let problems: serde_json::Value = serde_json::from_str(&checked.stdout).unwrap();
+    let problems = problems.as_array().unwrap().iter();
+    problems
+        .map(|problem| {
+            assert!(problem["severity"] == "warning" && problem["line"].is_u64(), "{problem}");
+            problem["message"].as_str().unwrap().to_string()
+        })
+        .collect()
+}
+
+#[test]
+fn a_limit_that_a_tighter_one_always_comes_before_is_warned_of() {
+    let pairs = [
+        // Sure.
+        ("rate = \"10/min\"", "rate = \"20/min\"", true),
+        ("rate = \"10/min\", algorithm = \"fixed_window\"", "rate = \"600/h\", algorithm = \"fixed_window\"", true),
+        ("rate = \"10/min\"", "rate = \"1000/h\"", true),
+        ("rate = \"1/h\"", "rate = \"1000/month\", algorithm = \"fixed_window\"", true),
+        (
+            "rate = \"10/s\", algorithm = \"sliding_window_log\"",
+            "rate = \"700/min\", algorithm = \"fixed_window\"",
+            true,
+        ),
+        (
+            "rate = \"10/s\", burst = 5, algorithm = \"token_bucket\"",
+            "rate = \"20/s\", burst = 5, algorithm = \"token_bucket\"",
+            true,
+        ),
+        ("rate = \"10/s\", burst = 5, algorithm = \"token_bucket\"", "rate = \"700/min\"", true),
+        // They can bind.
+        ("rate = \"10/min\"", "rate = \"599/h\", algorithm = \"fixed_window\"", false),
+        ("rate = \"10/min\"", "rate = \"600/h\"", false),
+        ("rate = \"1/h\"", "rate = \"743/month\", algorithm = \"fixed_window\"", false),
+        (
+            "rate = \"10/s\", burst = 9, algorithm = \"token_bucket\"",
+            "rate = \"20/s\", burst = 5, algorithm = \"token_bucket\"",
+            false,
+        ),
+        ("rate = \"10/min\", mode = \"shadow\"", "rate = \"20/min\"", false),
+        ("rate = \"10/min\"", "rate = \"20/min\", mode = \"shadow\"", false),
+        ("rate = \"10/min\"", "rate = \"20/min\", per = \"global\"", false),
+        ("rate = \"10/min\"", "rate = \"20/min\", counts = \"requests\"", false),
+        ("rate = \"10/min\", when = { method = \"GET\" }", "rate = \"20/min\"", false),
+        ("rate = \"10/min\", when = { method = \"GET\" }", "rate = \"20/min\", when = { method = \"GET\" }", true),
+    ];
+    for (tight, loose, expected) in pairs {
+        for order in [[("tight", tight), ("loose", loose)], [("loose", loose), ("tight", tight)]] {
+            let limits = order.map(|(name, limit)| format!("name = \"{name}\", {limit}"));
+            let told = warnings(&Setup::ip_limited(&[&limits[0], &limits[1]]));
+            let message = "the limit \"loose\" can never refuse: \"tight\" always does first";
+            assert_eq!(told, if expected { vec![message] } else { vec![] }, "{tight} before {loose}");
+        }
+    }
+}
+
+#[test]
+fn limits_of_several_layers_are_compared_where_both_always_apply() {
+    let anonymous = "[tiers.anonymous]\nlimits = [{ name = \"loose\", rate = \"2000/min\" }]\n";
+    let told =
+        |toml: &str| warnings(&Setup::new(toml).client_ip("limits = [{ name = \"per-ip\", rate = \"1000/min\" }]"));
+    assert_eq!(told(anonymous), ["the limit \"loose\" can never refuse: \"per-ip\" always does first"]);
+    assert!(told(&format!("{anonymous}[[routes]]\nmatch = \"/a\"\nskip = [\"ip\"]\n")).is_empty());
+    let same = "[[limits]]\nname = \"a\"\nper = \"host\"\nrate = \"5/s\"\n[[limits]]\nname = \"b\"\nper = \"host\"\nrate = \"5/s\"\n";
+    assert_eq!(
+        told(same),
+        ["the limit \"b\" can never refuse: \"a\" always does first"],
+        "of two equal ones the later"
+    );
+}
+
+#[test]
+fn a_burst_below_a_cost_of_another_layer_is_warned_of() {
+    let told = |toml: &str| warnings(&Setup::new(toml));
+    let burst =
+        "[tiers.anonymous]\nlimits = [{ name = \"b\", rate = \"60/min\", burst = 3, algorithm = \"token_bucket\" }]\n";
+    let route = "[[routes]]\nmatch = \"/a\"\ncost = 5\n";
+    let message = "the cost of \"/a\", 5, is more than the burst or queue of the limit \"b\" can ever hold, 3: its callers always get 429";
+    assert_eq!(told(&format!("{burst}{route}")), [message]);
+    assert!(told(&format!("{burst}{route}skip = [\"key\"]\n")).is_empty());
+    assert!(told(&format!("{burst}[tiers.pro]\n{route}tiers = [\"pro\"]\nauth = \"required\"\n")).is_empty());
+    assert_refused(
+        "[[routes]]\nmatch = \"/a\"\ncost = 5\nlimits = [{ rate = \"60/min\", burst = 3, algorithm = \"token_bucket\" }]\n",
+        &["this cost can never fit the route's own limit \"a-min\""],
+    );
+}
+
+#[test]
+fn routes_and_limits_that_nobody_can_meet_are_warned_of() {
+    let told = |toml: &str| {
+        warnings(
+            &Setup::new(format!("[tiers.free]\n[tiers.pro]\n{toml}"))
+                .keys(&(consumer("a", "free") + &consumer("b", "pro"))),
+        )
+    };
+    let route = |lines: &str| format!("[[routes]]\nmatch = \"/a\"\n{lines}\n");
+    assert_eq!(
+        told(&route("auth = \"none\"\ntiers = [\"pro\"]")),
+        ["nobody can call \"/a\": without a look at the key every caller is anonymous"]
+    );
+    assert_eq!(
+        told(&route("auth = \"required\"\ntiers = [\"anonymous\"]")),
+        ["nobody can call \"/a\": it needs a key, and is for callers without one"]
+    );
+    assert_eq!(
+        told(&route("tiers = [\"pro\"]\nlimits = [{ rate = \"1/s\", tiers = [\"free\"] }]")),
+        ["the limit \"a-s\" never applies: the route \"/a\" has no callers of its tiers"]
+    );
+    assert!(told(&route("tiers = [\"pro\"]\nlimits = [{ rate = \"1/s\", tiers = [\"pro\", \"free\"] }]")).is_empty());
+}
+
+#[test]
+fn a_tier_that_no_key_uses_is_warned_of_once_there_are_keys() {
+    let setup = Setup::new("[tiers.free]\n[tiers.pro]\n[[routes]]\nmatch = \"/a\"\ntiers = [\"pro\"]\n");
+    assert!(warnings(&setup).is_empty(), "the keys file is yet to be filled");
+    let expected = ["no key is of the tier \"pro\"", "nobody can call \"/a\": no key is of its tiers"];
+    assert_eq!(warnings(&setup.clone().keys(&consumer("a", "free"))), expected);
+    let disabled = keys::consumer_with("b", "pro", "", &keys::key("b", &key_of("b"), "disabled = true"));
+    assert_eq!(warnings(&setup.clone().keys(&(consumer("a", "free") + &disabled))), expected);
+    assert!(warnings(&setup.keys(&(consumer("a", "free") + &consumer("b", "pro")))).is_empty());
+}
+
+#[test]
+fn strict_makes_warnings_errors() {
+    let files = Setup::ip_limited(&["name = \"a\", rate = \"1/s\"", "name = \"b\", rate = \"2/s\""]).files();
+    let check = |more: &[&str]| run(files.directory(), &[&["check", "-c", "sluicegate.toml"][..], more].concat());
+    let lenient = check(&[]);
+    assert_eq!(lenient.code, Some(0));
+    assert!(
+        lenient.stdout.contains(" 1 warning") && lenient.stderr.starts_with("warning: the limit \"b\""),
+        "{}",
+        lenient.output()
+    );
+    let strict = check(&["--strict"]);
+    assert_eq!((strict.code, strict.stdout.as_str()), (Some(1), ""));
+    assert!(
+        strict.stderr.starts_with("error: the limit \"b\"") && strict.stderr.contains(": 1 error, 0 warnings"),
+        "{}",
+        strict.stderr
+    );
+    let json: serde_json::Value = serde_json::from_str(&check(&["--strict", "--json"]).stdout).unwrap();
+    assert_eq!(json[0]["severity"], "error");
+    let good = Setup::default().files();
+    assert_eq!(run(good.directory(), &["check", "-c", "sluicegate.toml", "--strict"]).code, Some(0));
+}

@@ -16,7 +16,7 @@ const REST: [(&str, &str); 2] = [
     ("[[routes]]", "\n[[routes]]\nmatch = \"*\"\n"),
 ];
 
-fn pages() -> Vec<PathBuf> {
+pub fn pages() -> Vec<PathBuf> {
     let mut pages = files("docs", &["md"]);
     pages.push(root().join("README.md"));
     pages

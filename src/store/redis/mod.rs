@@ -37,6 +37,13 @@ use tokio::sync::Notify;
 /// How often a start looks whether the servers are connected.
 const CONTACT_POLL: Duration = Duration::from_millis(10);
 
+/// The key under which a counter stands, for people.
+pub fn counter_key(prefix: &str, meter: &Meter, parts: &[Part<'_>]) -> String {
+    let mut text = String::with_capacity(64);
+    key::write(&mut text, prefix, parts, key::tail(&meter.name, script::is_log(meter.algorithm), parts));
+    text
+}
+
 /// The shared store.
 pub struct RedisStore {
     servers: Servers,
@@ -126,10 +133,7 @@ impl RedisStore {
     fn layout<'a>(&self, counters: impl Iterator<Item = (&'a Meter, &'a [Part<'a>])> + Clone) -> Layout {
         let mut layout = Layout { keys: Vec::new(), groups: 0, places: Vec::new() };
         let key = |meter: &Meter, parts: &[Part<'_>]| {
-            let is_log = script::is_log(meter.algorithm);
-            let mut key = String::with_capacity(64);
-            key::write(&mut key, &self.prefix, parts, key::tail(&meter.name, is_log, parts));
-            (is_log, key)
+            (script::is_log(meter.algorithm), counter_key(&self.prefix, meter, parts))
         };
         let mut logs = Vec::new();
         for (meter, parts) in counters.clone() {
