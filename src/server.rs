@@ -4,7 +4,7 @@
 //! SIGHUP, sleeps out its whole grace time when idle and knows no deadline for a request's header. Here a reload is a
 //! message, a drain ends as soon as nothing is open, and a connection that never finishes a header is closed.
 
-use crate::admin::{Admin, Health};
+use crate::admin::{self, Admin, Health};
 use crate::config::MAX_RETRIES;
 use crate::config::model::{Config, OnStoreError, Redis, Server};
 use crate::metrics::Metrics;
@@ -110,7 +110,7 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
     watch.follow(&live.load());
     let gate = Gate {
         live: live.clone(),
-        store,
+        store: store.clone(),
         clock,
         metrics: metrics.clone(),
         access_log: access_log.clone(),
@@ -128,7 +128,15 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
         tokio::spawn(listener.accept(proxy.clone(), shutting_down.clone(), shutting_down.clone()));
     }
     let health = store_health(&config, shared);
-    let admin = Arc::new(Admin::new(metrics.clone(), live.clone(), shutting_down.clone(), health));
+    let admin = Arc::new(Admin::new(admin::Parts {
+        metrics: metrics.clone(),
+        live: live.clone(),
+        shutting_down: shutting_down.clone(),
+        health,
+        store: store.clone(),
+        clock,
+        last_reload: reloader.report(),
+    }));
     let listener = Listener::private(admin_listener);
     // Probes must be answered while draining.
     let (_open, closed) = watch::channel(false);

@@ -3,8 +3,10 @@
 //! Exit codes: 0 done; 1 failed while running, or `check` found problems; 2 wrong usage; 78 `run` with a bad
 //! configuration (`EX_CONFIG` of sysexits.h).
 
+mod ask_admin;
 mod check;
 mod demo;
+mod limits;
 mod run;
 
 use clap::{Args, Parser, Subcommand};
@@ -41,6 +43,8 @@ enum Command {
     Demo(demo::Demo),
     /// Report every problem of a configuration, or a summary of it; opens no port.
     Check(check::Check),
+    /// Show or reset the counters of one caller of a running gateway.
+    Limits(limits::Limits),
 }
 
 #[derive(Args)]
@@ -66,6 +70,7 @@ pub fn main(early_reload: Arc<AtomicBool>) -> ExitCode {
         Some(Command::Run(file)) => run::run(file.path(), early_reload),
         Some(Command::Demo(demo)) => demo.run(early_reload),
         Some(Command::Check(check)) => check.run(),
+        Some(Command::Limits(limits)) => limits.run(),
         None if cli.test => check::Check::of(cli.file).run(),
         None => run::run(cli.file.path(), early_reload),
     }

@@ -11,6 +11,7 @@ pub mod limit_text;
 mod names;
 mod references;
 pub mod scope;
+pub mod subject;
 
 use crate::algorithm::{UNIT, Units};
 use crate::charge::{Charge, Charges};

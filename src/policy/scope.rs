@@ -33,6 +33,15 @@ impl Axis {
         };
         Self { scope, tag: tag.into_boxed_str() }
     }
+
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// The kind of its parts: `ip`, `consumer`, `header:x-tenant`.
+    pub fn tag(&self) -> &str {
+        &self.tag
+    }
 }
 
 /// The values of `axes` for a request, in order.

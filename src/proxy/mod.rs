@@ -20,7 +20,7 @@ mod observe;
 mod page;
 pub mod parking;
 mod refusal;
-mod request_id;
+pub mod request_id;
 pub mod snapshot;
 mod template;
 mod tunnel;

@@ -123,7 +123,12 @@ impl Store for DenyCache {
 
     fn forget<'a>(&'a self, charges: &'a [Charge<'_>]) -> Answer<'a, Result<Vec<bool>, StoreError>> {
         self.epoch.fetch_add(1, Ordering::AcqRel);
-        self.inner.forget(charges)
+        Answer::Later(Box::pin(async move {
+            let forgotten = self.inner.forget(charges).resolve().await;
+            // An answer that came between the two may be older than what was forgotten.
+            self.epoch.fetch_add(1, Ordering::AcqRel);
+            forgotten
+        }))
     }
 
     fn entries(&self) -> Option<u64> {
