@@ -2,7 +2,8 @@
 
 SHELL := /bin/bash
 PACKAGES_BUILD := cmake:cmake g++:g++ make:make
-PACKAGES_TEST := curl:curl python3:python3 node:nodejs redis-server:redis-server
+PACKAGES_TEST := curl:curl python3:python3 node:nodejs redis-server:redis-server \
+	chromium:chromium chromedriver:chromium-driver
 
 .PHONY: demo test format lint unit packages-build packages-test bench bench-store soak
 

@@ -4,6 +4,7 @@ use super::answer::{Failure, Reply, json};
 use super::limits::parameters;
 use crate::metrics::{Caller, Heavy, MAX_CALLERS, MAX_ROUTES, Refused};
 use crate::proxy::access_log::time_text;
+use crate::time::Timestamp;
 use serde_json::{Value, json};
 
 /// Lines of each list when nothing else is asked for.
@@ -39,6 +40,6 @@ fn line<K>(mut named: Value, heavy: &Heavy<K>) -> Value {
     named["refused"] = json!(heavy.count);
     named["refused_at_most_too_high_by"] = json!(heavy.error);
     named["last_limit"] = json!(&*heavy.limit);
-    named["last_at"] = json!(time_text(heavy.at));
+    named["last_at"] = json!(time_text(Timestamp(heavy.at_ms)));
     named
 }

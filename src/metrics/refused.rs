@@ -4,7 +4,6 @@
 //! lowest count and inherits it as its error. Whoever was refused more often than all refusals divided by the capacity is in
 //! it, and no count is too low, nor too high by more than its error. Callers are consumers or address groups, never keys.
 
-use crate::time::Timestamp;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -35,15 +34,15 @@ pub struct Heavy<K> {
     pub error: u64,
     /// The limit that refused last.
     pub limit: Arc<str>,
-    /// When that was.
-    pub at: Timestamp,
+    /// When that was, in milliseconds since the Unix epoch.
+    pub at_ms: i64,
 }
 
 struct Tally {
     count: u64,
     error: u64,
     limit: Arc<str>,
-    at: Timestamp,
+    at_ms: i64,
 }
 
 struct Sketch<K> {
@@ -56,9 +55,9 @@ impl<K: Clone + Eq + Hash + Ord> Sketch<K> {
         Self { capacity, tallies: HashMap::with_capacity(capacity) }
     }
 
-    fn add(&mut self, key: K, limit: &Arc<str>, at: Timestamp) {
+    fn add(&mut self, key: K, limit: &Arc<str>, at_ms: i64) {
         if let Some(tally) = self.tallies.get_mut(&key) {
-            *tally = Tally { count: tally.count + 1, error: tally.error, limit: limit.clone(), at };
+            *tally = Tally { count: tally.count + 1, error: tally.error, limit: limit.clone(), at_ms };
             return;
         }
         let mut error = 0;
@@ -67,7 +66,7 @@ impl<K: Clone + Eq + Hash + Ord> Sketch<K> {
             let lowest = lowest.and_then(|key| self.tallies.remove(&key));
             error = lowest.map_or(0, |tally| tally.count);
         }
-        self.tallies.insert(key, Tally { count: error + 1, error, limit: limit.clone(), at });
+        self.tallies.insert(key, Tally { count: error + 1, error, limit: limit.clone(), at_ms });
     }
 
     /// The highest counts first.
@@ -77,7 +76,7 @@ impl<K: Clone + Eq + Hash + Ord> Sketch<K> {
             count: tally.count,
             error: tally.error,
             limit: tally.limit.clone(),
-            at: tally.at,
+            at_ms: tally.at_ms,
         };
         let mut all: Vec<_> = self.tallies.iter().map(heavy).collect();
         all.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.key.cmp(&other.key)));
@@ -100,9 +99,9 @@ impl Default for Refused {
 
 impl Refused {
     /// A limit refused a request.
-    pub fn note(&self, caller: Caller, route: Arc<str>, limit: &Arc<str>, at: Timestamp) {
-        self.callers.lock().add(caller, limit, at);
-        self.routes.lock().add(route, limit, at);
+    pub fn note(&self, caller: Caller, route: Arc<str>, limit: &Arc<str>, at_ms: i64) {
+        self.callers.lock().add(caller, limit, at_ms);
+        self.routes.lock().add(route, limit, at_ms);
     }
 
     /// The callers refused most, at most [`MAX_CALLERS`].
@@ -129,7 +128,7 @@ mod tests {
             // A third of all is one caller, the rest is spread over 997.
             let key = if step % 3 == 0 { 0 } else { 1 + step * 7919 % 997 };
             *truth.entry(key).or_default() += 1;
-            sketch.add(key, &limit, Timestamp(i64::from(step)));
+            sketch.add(key, &limit, i64::from(step));
         }
         let top = sketch.top(100);
         assert_eq!((top.len(), top[0].key), (8, 0));

@@ -82,7 +82,7 @@ impl Gate {
         let route = context.route.map_or_else(|| UNMATCHED.into(), |route| policy.routes[route].name.clone());
         let verdict = decision.verdict(policy);
         if let Some(status) = verdict.refusing() {
-            self.metrics.refused.note(caller, route, &status.limit.name, decision.at);
+            self.metrics.refused.note(caller, route, &status.limit.name, decision.at.0);
         }
     }
 

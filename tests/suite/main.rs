@@ -10,6 +10,7 @@
 )]
 
 mod access_log;
+mod admin_api;
 mod atomicity;
 mod auth;
 mod balance;
@@ -25,6 +26,7 @@ mod conformance;
 mod connections;
 mod cors;
 mod cost;
+mod dashboard;
 mod docs;
 mod double_charge;
 mod header_injection;
@@ -40,6 +42,7 @@ mod key_leak;
 mod layering;
 mod leaky_bucket;
 mod lifecycle;
+mod limits;
 mod memory_growth;
 mod metrics;
 mod overflow;
