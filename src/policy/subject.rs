@@ -198,3 +198,144 @@ impl<'a> Counters<'a> {
 fn is_of_consumer(axis: &Axis) -> bool {
     matches!(axis.scope(), Scope::Consumer | Scope::Subject)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::load_text;
+    use crate::policy::compile;
+    use crate::policy::facts::{Draw, Facts};
+    use http::{HeaderMap, HeaderValue};
+
+    const MAIN: &str = r#"
+[client_ip]
+limits = [{ name = "ip", rate = "1/h" }, { name = "ip-route", rate = "1/h", per = ["route", "ip"] }]
+[upstreams.api]
+servers = ["127.0.0.1:9000"]
+[tiers.free]
+limits = [{ name = "free", rate = "1/h" }, { name = "free-ip", rate = "1/h", per = "ip" }]
+[tiers.pro]
+limits = [{ name = "pro", rate = "1/h" }]
+[tiers.anonymous]
+limits = [{ name = "guest", rate = "1/h" }]
+[[routes]]
+match = "GET /a/:id"
+limits = [{ name = "a", rate = "1/h" }, { name = "a-id", rate = "1/h", per = ["subject", "param:id"] }]
+[[routes]]
+match = "*"
+limits = [{ name = "rest", rate = "1/h", per = ["tier", "ip"] }, { name = "rest-free", rate = "1/h", tiers = ["free"] }]
+[[limits]]
+name = "method"
+rate = "1/h"
+per = ["method", "subject", "header:x-tenant"]
+[[limits]]
+name = "both"
+rate = "1/h"
+per = ["ip", "consumer"]
+[[limits]]
+name = "host"
+rate = "1/h"
+per = ["consumer", "host", "tier"]
+[[limits]]
+name = "all"
+rate = "1/h"
+per = ["global", "route"]
+"#;
+    const KEYS: &str = "[consumers.one]\ntier = \"free\"\n[consumers.two]\ntier = \"pro\"\n[consumers.own]\ntier = \"pro\"\n\
+                        limits = [{ name = \"own\", rate = \"1/h\" }, { name = \"own-ip\", rate = \"1/h\", per = \"ip\" }]\n";
+
+    fn policy() -> Policy {
+        let loaded = load_text("test.toml", MAIN, Some(KEYS), &|_| None);
+        assert!(!loaded.has_errors(), "{:?}", loaded.problems);
+        let (policy, problems) = compile(&loaded.config.unwrap());
+        policy.unwrap_or_else(|| panic!("{problems:?}"))
+    }
+
+    /// What a store knows a counter by.
+    fn bytes(parts: &[Part<'_>]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        crate::charge::write_name("", parts, |piece| bytes.extend_from_slice(piece));
+        bytes
+    }
+
+    #[test]
+    fn every_counter_that_a_request_of_the_caller_is_charged_to_is_found() {
+        let policy = policy();
+        let headers: HeaderMap =
+            [(http::HeaderName::from_static("x-tenant"), HeaderValue::from_static("t"))].into_iter().collect();
+        let group = IpAddr::from([203, 0, 113, 7]);
+        let values = [("header:x-tenant", "t"), ("param:id", "7"), ("host", "h")];
+        let values: Vec<_> = values.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let mut seen = std::collections::BTreeSet::new();
+        for consumer in [None, Some(0), Some(1), Some(2)] {
+            for route in [None, Some(0), Some(1)] {
+                for draw in [Draw::Everything, Draw::WrongKey] {
+                    let facts = Facts {
+                        address: group,
+                        group,
+                        method: "POST",
+                        host: "h",
+                        route,
+                        parameters: route.filter(|route| *route == 0).map(|_| ("id", "7")).into_iter().collect(),
+                        consumer,
+                        tier: consumer.map_or(ANONYMOUS, |index| policy.consumers[index].tier),
+                        headers: &headers,
+                    };
+                    let subject = Subject { consumer, group: Some(group), values: values.clone() };
+                    let counters = policy.counters_of(&subject).unwrap();
+                    assert_eq!(counters.open.is_empty(), consumer.is_some(), "who else calls from there is not said");
+                    let selection = policy.select(&facts, draw);
+                    for (limit, charge) in selection.limits.iter().zip(&selection.charges) {
+                        let name = &*policy.limits[*limit].name;
+                        let is_found = counters
+                            .found
+                            .iter()
+                            .any(|(found, parts)| found == limit && bytes(parts) == bytes(&charge.parts));
+                        // What all callers share is nobody's.
+                        assert_eq!(is_found, name != "all", "{name} of {consumer:?} on {route:?}");
+                        seen.insert(name);
+                    }
+                }
+            }
+        }
+        assert_eq!(seen.len(), 17, "{seen:?}");
+    }
+
+    #[test]
+    fn of_an_address_alone_nothing_that_counts_consumers_is_found_and_what_is_not_said_is_told() {
+        let policy = policy();
+        let subject = Subject { group: Some(IpAddr::from([203, 0, 113, 7])), ..Subject::default() };
+        let counters = policy.counters_of(&subject).unwrap();
+        let names: std::collections::BTreeSet<_> =
+            counters.found.iter().map(|(limit, _)| &*policy.limits[*limit].name).collect();
+        for (name, expected) in [
+            ("guest", true),
+            ("free-ip", true),
+            ("own-ip", true),
+            ("free", false),
+            ("own", false),
+            ("rest-free", false),
+        ] {
+            assert_eq!(names.contains(name), expected, "{name}");
+        }
+        let open: Vec<_> =
+            counters.open.iter().map(|(limit, tags)| (&*policy.limits[*limit].name, tags.as_slice())).collect();
+        let expected: [(&str, &[&str]); 4] =
+            [("a-id", &["param:id"]), ("method", &["header:x-tenant"]), ("both", &["consumer"]), ("host", &["host"])];
+        assert_eq!(open, expected);
+    }
+
+    #[test]
+    fn more_counters_than_the_bound_are_refused_and_not_cut() {
+        let routes: String = (0..700).map(|route| format!("[[routes]]\nmatch = \"/{route}\"\n")).collect();
+        let main = format!(
+            "[upstreams.api]\nservers = [\"127.0.0.1:9000\"]\n{routes}[[limits]]\nname = \"each\"\nrate = \"1/h\"\nper = [\"ip\", \"route\", \"method\"]\n"
+        );
+        let policy = compile(&load_text("test.toml", &main, None, &|_| None).config.unwrap()).0.unwrap();
+        let mut subject = Subject { group: Some(IpAddr::from([203, 0, 113, 7])), ..Subject::default() };
+        assert_eq!(policy.counters_of(&subject).err(), Some(TooMany));
+        subject.values.push(("method".to_owned(), "GET".to_owned()));
+        // One for each route, one for requests of none, one of wrong keys.
+        assert_eq!(policy.counters_of(&subject).unwrap().found.len(), 702);
+    }
+}

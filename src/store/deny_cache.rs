@@ -259,6 +259,18 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_that_is_read_while_its_counter_is_being_forgotten_is_not_repeated_after_it() {
+        let (scene, meter) = (Scene::new(), meter(ALGORITHMS[0], 3_600_000));
+        (0..3).for_each(|_| drop(scene.ask(&meter, 0, b"a")));
+        let parts = [Part::Named("consumer", &b"a"[..])].into_iter().collect();
+        let charges = [Charge { meter: &meter, parts, cost: 0, enforced: false }];
+        let under_way = scene.cache.forget(&charges);
+        assert!(!scene.ask(&meter, 1, b"a").admitted, "the store has not forgotten yet");
+        assert_eq!(scene.runtime.block_on(under_way.resolve()).unwrap(), [true]);
+        assert!(scene.ask(&meter, 2, b"a").admitted);
+    }
+
+    #[test]
     fn no_more_than_the_bound_is_remembered() {
         let (scene, meter) = (Scene::new(), meter(ALGORITHMS[0], 3_600_000));
         let outcome = {
