@@ -4,7 +4,8 @@ SHELL := /bin/bash
 PACKAGES_BUILD := cmake:cmake g++:g++ make:make
 PYTHON_PACKAGES := /usr/lib/python3/dist-packages
 PACKAGES_TEST := curl:curl python3:python3 node:nodejs redis-server:redis-server h2load:nghttp2-client wrk:wrk \
-	/usr/bin/python3:python3 $(PYTHON_PACKAGES)/grpc:python3-grpcio $(PYTHON_PACKAGES)/websockets:python3-websockets
+	/usr/bin/python3:python3 $(PYTHON_PACKAGES)/grpc:python3-grpcio $(PYTHON_PACKAGES)/websockets:python3-websockets \
+	chromium:chromium chromedriver:chromium-driver
 
 .PHONY: demo test format lint unit packages-build packages-test bench bench-store bench-gateway release release-tools soak
 

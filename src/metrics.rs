@@ -5,12 +5,17 @@
 //! bounded by the configuration. Handles of hot series are made once ([`LimitCounters`], [`CheckCounters`]) and kept
 //! by their user.
 
+mod refused;
+
 use prometheus::core::Collector;
 use prometheus::{
     Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
 };
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+pub use refused::{Caller, Heavy, MAX_CALLERS, MAX_ROUTES, Refused};
 
 /// The endpoint and route label of requests that no route took.
 pub const UNMATCHED: &str = "unmatched";
@@ -41,6 +46,8 @@ pub struct Metrics {
     keys_expiring: IntGauge,
     upstream_healthy: IntGaugeVec,
     requests_in_flight: IntGauge,
+    /// No series: callers are as many as clients make them.
+    pub refused: Refused,
 }
 
 /// The counters of one limit.
@@ -164,6 +171,7 @@ impl Metrics {
                     &["upstream", "server"],
                 ),
             ),
+            refused: Refused::default(),
             requests_in_flight: gauge(&registry, "sluicegate_requests_in_flight", "Requests not yet answered in full."),
             registry,
         };
@@ -220,6 +228,30 @@ impl Metrics {
     /// Requests that are not yet answered in full.
     pub fn in_flight(&self) -> i64 {
         self.requests_in_flight.get()
+    }
+
+    /// By upstream: each server as configured, and whether it gets requests.
+    pub fn upstreams(&self) -> BTreeMap<String, Vec<(String, bool)>> {
+        let mut upstreams = BTreeMap::<String, Vec<(String, bool)>>::new();
+        for series in self.upstream_healthy.collect().iter().flat_map(|family| family.get_metric()) {
+            let label = |name: &str| {
+                let found = series.get_label().iter().find(|label| label.name() == name);
+                found.map(|label| label.value().to_owned()).unwrap_or_default()
+            };
+            let healthy = series.get_gauge().get_value() > 0.0;
+            upstreams.entry(label("upstream")).or_default().push((label("server"), healthy));
+        }
+        upstreams
+    }
+
+    /// Counters dropped because memory was full.
+    pub fn evictions(&self) -> u64 {
+        self.store_evictions.get()
+    }
+
+    /// Calls that the store did not answer.
+    pub fn store_failures(&self) -> u64 {
+        self.limiter_errors.get()
     }
 
     pub fn request_answered(&self, route: &str, method: &str, status: u16, took: Duration) {

@@ -9,7 +9,7 @@ use crate::config::model::{Config, Log};
 use crate::load::{self, Source};
 use crate::proxy::access_log::{AccessLog, Output};
 use crate::proxy::snapshot::{Live, Snapshot};
-use crate::time::Clock;
+use crate::time::{Clock, Timestamp};
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -65,6 +65,20 @@ pub struct Logs {
     pub set_level: Box<dyn Fn(tracing::Level) + Send + Sync>,
 }
 
+/// How the last reload went.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// By the wall clock.
+    pub at: Timestamp,
+    /// The generation that it put in force; absent when it was refused.
+    pub generation: Option<u64>,
+    /// Why it was refused: errors of the configuration, each as an operator reads it.
+    pub problems: Vec<String>,
+}
+
+/// Where the last report is kept; absent before the first reload.
+pub type LastReport = Arc<Mutex<Option<Report>>>;
+
 /// Reads the configuration again on demand.
 pub struct Reloader {
     source: Source,
@@ -74,6 +88,7 @@ pub struct Reloader {
     logs: Logs,
     /// `[log]` of the configuration in force.
     log: Mutex<Log>,
+    report: LastReport,
 }
 
 /// What a reload puts in force, all of it or nothing.
@@ -88,7 +103,13 @@ struct Compiled {
 impl Reloader {
     /// `config` is the one that the process was started with.
     pub fn new(source: Source, config: &Config, files: Vec<PathBuf>, logs: Logs) -> Self {
-        Self { source, fixed: Fixed::of(config), files: Mutex::new(files), logs, log: Mutex::new(config.log.clone()) }
+        let (fixed, log) = (Fixed::of(config), Mutex::new(config.log.clone()));
+        Self { source, fixed, files: Mutex::new(files), logs, log, report: LastReport::default() }
+    }
+
+    /// What is told of the last reload, for others to read.
+    pub fn report(&self) -> LastReport {
+        self.report.clone()
     }
 
     /// Replaces the snapshot and says true, or logs every reason not to and says false.
@@ -100,24 +121,28 @@ impl Reloader {
         let (source, fixed, log) = (self.source.clone(), self.fixed.clone(), self.log.lock().clone());
         // Reading files and resolving names blocks.
         let compiled = tokio::task::spawn_blocking(move || compile(&source, &fixed, &log, &in_force)).await;
-        match compiled {
+        let problems = match compiled {
             Ok(Ok(compiled)) => {
                 self.put_in_force(compiled, live);
                 tracing::info!(generation, "configuration reloaded");
-                true
+                Vec::new()
             }
             Ok(Err(reasons)) => {
-                for reason in reasons {
+                for reason in &reasons {
                     tracing::error!(problem = %reason, "reload refused");
                 }
                 tracing::error!("the configuration is unchanged: the old one stays in force");
-                false
+                reasons
             }
             Err(error) => {
                 tracing::error!(%error, "reload failed: the old configuration stays in force");
-                false
+                vec![format!("the reload failed: {error}")]
             }
-        }
+        };
+        let succeeded = problems.is_empty();
+        let generation = succeeded.then_some(generation);
+        *self.report.lock() = Some(Report { at: Clock::wall(), generation, problems });
+        succeeded
     }
 
     fn put_in_force(&self, compiled: Compiled, live: &Live) {

@@ -3,11 +3,13 @@
 //! Exit codes: 0 done; 1 failed while running, or `check` found problems; 2 wrong usage; 78 `run` with a bad
 //! configuration (`EX_CONFIG` of sysexits.h).
 
+mod ask_admin;
 mod check;
 mod completions;
 mod demo;
 mod explain;
 mod keys;
+mod limits;
 mod output;
 mod replay;
 mod run;
@@ -78,6 +80,8 @@ enum Command {
     Completions(completions::Completions),
     /// Print the manual page, or that of a command: `sluicegate man | man -l -`.
     Man(completions::Manual),
+    /// Show or reset the counters of one caller of a running gateway.
+    Limits(limits::Limits),
 }
 
 #[derive(Args)]
@@ -117,6 +121,7 @@ pub fn main(early_reload: Arc<AtomicBool>) -> ExitCode {
         Some(Command::Keys(keys)) => keys.run(),
         Some(Command::Completions(completions)) => completions.run(),
         Some(Command::Man(manual)) => manual.run(),
+        Some(Command::Limits(limits)) => limits.run(),
         None if cli.test => check::Check::of(cli.file).run(),
         None => run::run(cli.file.path(), false, early_reload),
     }

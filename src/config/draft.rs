@@ -20,6 +20,7 @@ use super::tier;
 use super::tree::{Reader, Table};
 use super::upstream;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What has been read so far.
 #[derive(Default)]
@@ -41,6 +42,8 @@ pub(super) struct Draft {
     has_routes: bool,
     has_upstreams: bool,
     pub consumers: Vec<Consumer>,
+    /// See [`Config::written`].
+    pub written: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Draft {
@@ -101,6 +104,7 @@ impl Draft {
             headers: self.headers.unwrap_or_else(|| reader.absent_table(main, output::read_headers)),
             rate_limited: self.rate_limited.unwrap_or_default(),
             log: self.log.unwrap_or_else(|| reader.absent_table(main, output::read_log)),
+            written: Arc::new(serde_json::Value::Object(self.written)),
         };
         unreachable_escapes(reader, &config);
         config

@@ -37,6 +37,7 @@ mod tree;
 pub mod units;
 mod upstream;
 mod values;
+mod written;
 
 use draft::Draft;
 use file::{MAX_CONFIG_BYTES, MAX_KEYS_BYTES};
@@ -98,12 +99,18 @@ fn read(reader: &mut Reader<'_>, main: u16, path: &Path, keys: Option<&str>) -> 
     let mut draft = Draft::default();
     let mut included = Vec::new();
     let mut is_whole = reader.document(main, |reader, root| {
+        written::add(&mut draft.written, root.rest());
         included = includes(reader, root, path);
         draft.read(reader, root);
     });
     for include in included {
         let file = include.and_then(|include| open(reader, &include.value, MAX_CONFIG_BYTES, Some(include.at)));
-        is_whole &= file.is_some_and(|file| reader.document(file, |reader, root| draft.read(reader, root)));
+        is_whole &= file.is_some_and(|file| {
+            reader.document(file, |reader, root| {
+                written::add(&mut draft.written, root.rest());
+                draft.read(reader, root);
+            })
+        });
     }
     let keys_file = match (keys, draft.keys_file().cloned()) {
         (Some(text), _) => Some(reader.add_file("keys", text.to_owned(), Path::new(""))),

@@ -51,6 +51,8 @@ pub struct Config {
     pub headers: Headers,
     pub rate_limited: RateLimited,
     pub log: Log,
+    /// The main file and those it includes, as written; secrets masked.
+    pub written: Arc<serde_json::Value>,
 }
 
 /// `[client_ip]`: who a request is from.

@@ -12,6 +12,7 @@ pub mod limit_text;
 mod names;
 mod references;
 pub mod scope;
+pub mod subject;
 mod warnings;
 
 use crate::algorithm::{UNIT, Units};

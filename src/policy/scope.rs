@@ -37,6 +37,11 @@ impl Axis {
     pub fn scope(&self) -> &Scope {
         &self.scope
     }
+
+    /// The kind of its parts: `ip`, `consumer`, `header:x-tenant`.
+    pub fn tag(&self) -> &str {
+        &self.tag
+    }
 }
 
 /// The values of `axes` for a request, in order.

@@ -21,7 +21,7 @@ mod observe;
 mod page;
 pub mod parking;
 mod refusal;
-mod request_id;
+pub mod request_id;
 mod respond;
 mod size;
 pub mod snapshot;

@@ -8,6 +8,7 @@ use crate::config::model::Mode;
 use crate::limiter::Decision;
 use crate::limiter::assess::{Address, Assessment};
 use crate::limiter::rejection::Rejection;
+use crate::metrics::{Caller, UNMATCHED};
 use crate::request::{credential, query};
 use crate::time::Clock;
 use http::{HeaderMap, HeaderValue, header};
@@ -62,8 +63,26 @@ impl Gate {
         }
         let checks = snapshot.check_counters(context.tier, context.route, &self.metrics);
         if decision.admitted { &checks.allowed } else { &checks.rejected }.inc();
+        if !decision.admitted {
+            self.observe_refusal(context, decision);
+        }
         if let Some(fraction) = lowest {
             checks.remaining_fraction.observe(fraction);
+        }
+    }
+
+    /// Counts whom a limit refused, and where.
+    fn observe_refusal(&self, context: &Context, decision: &Decision) {
+        let policy = &context.snapshot.policy;
+        let caller = match (context.consumer, context.client) {
+            (Some(consumer), _) => Caller::Consumer(policy.consumers[consumer].name.clone()),
+            (None, Some(client)) => Caller::Group(policy.address_rules.group(client)),
+            (None, None) => return,
+        };
+        let route = context.route.map_or_else(|| UNMATCHED.into(), |route| policy.routes[route].name.clone());
+        let verdict = decision.verdict(policy);
+        if let Some(status) = verdict.refusing() {
+            self.metrics.refused.note(caller, route, &status.limit.name, decision.at.0);
         }
     }
 

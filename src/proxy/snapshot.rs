@@ -29,6 +29,8 @@ pub struct Snapshot {
     pub certificates: BTreeMap<SocketAddr, Certificates>,
     /// What the admin port asks for.
     pub admin_token: Option<Secret>,
+    /// The configuration as the admin port shows it.
+    pub written: Arc<serde_json::Value>,
     pub style: Style,
     pub upstreams: Vec<Arc<Upstream>>,
     /// The name of each tier, as requests carry it upstream.
@@ -57,6 +59,7 @@ impl Snapshot {
             server: config.server.clone(),
             certificates: Certificates::by_listener(&config.server.tls),
             admin_token: config.admin.token.clone(),
+            written: config.written.clone(),
             style: Style::new(&config.headers),
             upstreams,
             pages,

@@ -82,7 +82,8 @@ async fn serve(parts: Parts, threads: usize) -> io::Result<()> {
     let (clock, file, moving) = (counters.clock, counters.file.clone(), counters.moving.clone());
     let watch = Watch::new(clock, metrics.clone());
     watch.follow(&live.load());
-    let mut service = Service::new(&config, threads, live.clone(), counters, metrics.clone(), access_log.clone());
+    let mut service =
+        Service::new(&config, threads, live.clone(), counters, reloader.report(), metrics.clone(), access_log.clone());
     if let Some(predecessor) = predecessor {
         service.calls_before = take_place(predecessor, moving.clone(), clock)?;
     }

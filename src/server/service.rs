@@ -3,7 +3,7 @@
 use super::counters::Counters;
 use super::signals::Signals;
 use super::sockets::Sockets;
-use crate::admin::Admin;
+use crate::admin::{self, Admin};
 use crate::config::MAX_RETRIES;
 use crate::config::model::Config;
 use crate::metrics::Metrics;
@@ -12,6 +12,7 @@ use crate::proxy::connection::{Connections, Listener, Stop, Terms, http2_options
 use crate::proxy::parking::Parking;
 use crate::proxy::snapshot::{Live, Snapshot};
 use crate::proxy::{Gate, serve_options};
+use crate::reload::LastReport;
 use crate::request::client::contains;
 use pingora::apps::HttpServerApp;
 use pingora::proxy::{HttpProxy, http_proxy};
@@ -54,13 +55,15 @@ impl Service {
         threads: usize,
         live: Arc<Live>,
         counters: Counters,
+        last_reload: LastReport,
         metrics: Arc<Metrics>,
         access_log: Arc<AccessLog>,
     ) -> Self {
+        let store = counters.store;
         let gate = Gate {
-            decision_duration: metrics.decision_duration(counters.store.name()),
+            decision_duration: metrics.decision_duration(store.name()),
             live: live.clone(),
-            store: counters.store,
+            store: store.clone(),
             clock: counters.clock,
             metrics: metrics.clone(),
             access_log: access_log.clone(),
@@ -71,10 +74,19 @@ impl Service {
         proxy.h2_options = Some(http2_options(&config.server));
         let stop = Stop::default();
         let draining = stop.ends().of_reuse().clone();
+        let admin = Arc::new(Admin::new(admin::Parts {
+            metrics,
+            live: live.clone(),
+            shutting_down: draining,
+            health: counters.health,
+            store,
+            clock: counters.clock,
+            last_reload,
+        }));
         Self {
             proxy: Arc::new(proxy),
             connections: Connections::default(),
-            admin: Arc::new(Admin::new(metrics, live.clone(), draining, counters.health)),
+            admin,
             live,
             access_log,
             stop,

@@ -10,6 +10,7 @@
 )]
 
 mod access_log;
+mod admin_api;
 mod atomicity;
 mod auth;
 mod balance;
@@ -26,6 +27,7 @@ mod conformance;
 mod connections;
 mod cors;
 mod cost;
+mod dashboard;
 mod docs;
 mod double_charge;
 mod explain;
@@ -46,6 +48,7 @@ mod keys;
 mod layering;
 mod leaky_bucket;
 mod lifecycle;
+mod limits;
 mod memory_growth;
 mod metrics;
 mod overflow;

@@ -36,11 +36,12 @@ const LAYERS: &[(&str, u8)] = &[
 
 /// Imports that are allowed although they do not go downwards: the configuration names algorithms, keys and addresses are
 /// read as the configuration says, a reload loads what the proxy serves, the admin port reads the configuration in
-/// force, and commands start the server.
+/// force and how the last reload went, and commands start the server.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("config", "algorithm"),
     ("request", "config"),
     ("admin", "proxy"),
+    ("admin", "reload"),
     // A store that may fail counts how; what decides still knows no metric.
     ("store", "metrics"),
     ("load", "proxy"),

@@ -5,6 +5,7 @@
 
 pub mod authority;
 pub mod backend;
+pub mod browser;
 pub mod client;
 pub mod fields;
 pub mod frames;
