@@ -92,7 +92,9 @@ fn a_value_of_another_type_is_replaced_once_with_one_line() {
     connection.text(&["DEL", &key]);
     connection.text(&["LPUSH", &key, "not a counter"]);
     assert_eq!([gateway.get("/").remaining(), gateway.get("/").remaining()], [8, 7]);
-    assert_eq!(gateway.log().matches("begun anew").count(), 1);
+    let lines = || gateway.log().matches("begun anew").count();
+    wait_until("it is told", || lines() > 0);
+    assert_eq!(lines(), 1);
 }
 
 #[test]
