@@ -14,6 +14,7 @@ use crate::config::model::{self, Config, Counts, Layer, Located, Mode, Name, OnS
 use crate::config::{Problem, Severity};
 use crate::request::caller::{KeyTable, NewKey};
 use crate::request::client::AddressRules;
+use crate::request::credential::Source;
 use crate::request::route::{RouteSpec, Router};
 use std::ops::Range;
 
@@ -83,7 +84,7 @@ impl<'c> Compiler<'c> {
             deny: config.client_ip.deny.clone(),
             exempt: config.client_ip.exempt.clone(),
             paths: config.paths,
-            sources: config.auth.sources.clone(),
+            sources: config.auth.sources.iter().map(Source::new).collect(),
             anonymous: config.auth.anonymous,
             forward_credentials: config.auth.forward_credentials,
             keys: self.keys(),

@@ -17,9 +17,10 @@ mod warnings;
 
 use crate::algorithm::{UNIT, Units};
 use crate::charge::{Charge, Charges};
-use crate::config::model::{Counts, KeySource, Layer, Mode, Name, Paths, RouteAuth};
+use crate::config::model::{Counts, Layer, Mode, Name, Paths, RouteAuth};
 use crate::request::caller::KeyTable;
 use crate::request::client::{AddressRules, contains};
+use crate::request::credential::Source;
 use crate::request::route::Router;
 use crate::time::Millis;
 use facts::{Draw, Facts};
@@ -48,7 +49,7 @@ pub struct Policy {
     /// Networks on which no limit applies.
     pub exempt: Vec<IpNet>,
     pub paths: Paths,
-    pub sources: Vec<KeySource>,
+    pub sources: Vec<Source>,
     /// Whether a request without a key may pass where a key is optional.
     pub anonymous: bool,
     pub forward_credentials: bool,

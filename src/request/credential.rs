@@ -19,6 +19,36 @@ use std::fmt;
 /// Longest key. A longer one is wrong and is not even hashed.
 pub const MAX_KEY_BYTES: usize = 512;
 
+/// A place where a key may be, its name made ready to be looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// `Authorization: Bearer`.
+    Bearer,
+    /// A header of its own.
+    Header(HeaderName),
+    /// A parameter of the query.
+    Query(String),
+    /// A cookie.
+    Cookie(String),
+}
+
+impl Source {
+    /// As configured.
+    ///
+    /// # Panics
+    /// Never with a source that the configuration has taken: it takes no header that is no token.
+    pub fn new(written: &KeySource) -> Self {
+        match written {
+            KeySource::Bearer => Self::Bearer,
+            KeySource::Header(name) => Self::Header(
+                HeaderName::from_bytes(name.as_bytes()).expect("the configuration checks names of headers"),
+            ),
+            KeySource::Query(name) => Self::Query(name.clone()),
+            KeySource::Cookie(name) => Self::Cookie(name.clone()),
+        }
+    }
+}
+
 /// What a request shows.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Presented<'a> {
@@ -44,11 +74,11 @@ impl fmt::Debug for Presented<'_> {
 }
 
 /// The key of a request. `query` is the raw one.
-pub fn find<'a>(sources: &[KeySource], headers: &'a HeaderMap, query: Option<&'a [u8]>) -> Presented<'a> {
+pub fn find<'a>(sources: &[Source], headers: &'a HeaderMap, query: Option<&'a [u8]>) -> Presented<'a> {
     let mut found = Found::default();
     for source in sources {
         match source {
-            KeySource::Bearer => {
+            Source::Bearer => {
                 for line in headers.get_all(AUTHORIZATION) {
                     match authorization(line.as_bytes()) {
                         Authorization::Bearer(token) => found.key(Some(Cow::Borrowed(token))),
@@ -57,17 +87,17 @@ pub fn find<'a>(sources: &[KeySource], headers: &'a HeaderMap, query: Option<&'a
                     }
                 }
             }
-            KeySource::Header(name) => {
-                for line in headers.get_all(name.as_str()) {
+            Source::Header(name) => {
+                for line in headers.get_all(name) {
                     found.key(Some(Cow::Borrowed(line.as_bytes())));
                 }
             }
-            KeySource::Query(name) => {
+            Source::Query(name) => {
                 for value in query::values(query.unwrap_or_default(), name) {
                     found.key(query::decoded(value));
                 }
             }
-            KeySource::Cookie(name) => {
+            Source::Cookie(name) => {
                 for line in headers.get_all(COOKIE) {
                     for value in cookies(line.as_bytes(), name) {
                         found.key(Some(Cow::Borrowed(value)));
@@ -165,24 +195,21 @@ pub type Rewritten = SmallVec<[(HeaderName, Vec<HeaderValue>); 2]>;
 
 /// What of the headers has to change so that they show no key any more, whether or not it was right: `Authorization`
 /// where it is not clearly of another scheme, the key's cookie out of `Cookie`, the key's own header whole.
-pub fn strip_headers(sources: &[KeySource], headers: &HeaderMap) -> Rewritten {
+pub fn strip_headers(sources: &[Source], headers: &HeaderMap) -> Rewritten {
     let mut rewritten = Rewritten::new();
     let mut cookies: SmallVec<[&str; 2]> = SmallVec::new();
     for source in sources {
         match source {
-            KeySource::Bearer => {
+            Source::Bearer => {
                 let keep = |line: &HeaderValue| matches!(authorization(line.as_bytes()), Authorization::Other);
                 let kept = |line: &HeaderValue| keep(line).then(|| line.clone());
                 rewrite(&mut rewritten, AUTHORIZATION, headers.get_all(AUTHORIZATION), kept);
             }
-            KeySource::Header(name) => {
-                if let Ok(name) = HeaderName::from_bytes(name.as_bytes()) {
-                    let lines = headers.get_all(&name);
-                    rewrite(&mut rewritten, name.clone(), lines, |_| None);
-                }
+            Source::Header(name) => {
+                rewrite(&mut rewritten, name.clone(), headers.get_all(name), |_| None);
             }
-            KeySource::Query(_) => {}
-            KeySource::Cookie(name) => cookies.push(name),
+            Source::Query(_) => {}
+            Source::Cookie(name) => cookies.push(name),
         }
     }
     if !cookies.is_empty() {
@@ -192,10 +219,10 @@ pub fn strip_headers(sources: &[KeySource], headers: &HeaderMap) -> Rewritten {
 }
 
 /// The query without the key's parameters; none when it has none of them, empty when nothing else is left.
-pub fn strip_query(sources: &[KeySource], query: &[u8]) -> Option<Vec<u8>> {
+pub fn strip_query(sources: &[Source], query: &[u8]) -> Option<Vec<u8>> {
     let names = sources.iter().filter_map(|source| match source {
-        KeySource::Query(name) => Some(name.as_str()),
-        KeySource::Bearer | KeySource::Header(_) | KeySource::Cookie(_) => None,
+        Source::Query(name) => Some(name.as_str()),
+        Source::Bearer | Source::Header(_) | Source::Cookie(_) => None,
     });
     query::without(query, &names.collect::<SmallVec<[&str; 2]>>())
 }
