@@ -3,6 +3,7 @@
 //! With all three at once nothing is waited for but what is under way. A process whose successor accepts in its stead leaves time before
 //! the last: a client that sends a request on a kept connection at that moment is answered, and told that it was the last.
 
+use std::future::Future;
 use tokio::sync::watch;
 
 /// Ends them.
@@ -47,8 +48,9 @@ impl Ends {
         ended(&mut self.accepting).await;
     }
 
-    pub(super) async fn of_waiting(&mut self) {
-        ended(&mut self.waiting).await;
+    pub(super) fn of_waiting(&self) -> impl Future<Output = ()> + use<> {
+        let mut waiting = self.waiting.clone();
+        async move { ended(&mut waiting).await }
     }
 
     /// In the form that the HTTP stack takes.

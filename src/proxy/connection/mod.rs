@@ -9,6 +9,7 @@
 
 mod count;
 mod ends;
+mod idle;
 mod pingora_io;
 mod socket;
 mod stream;

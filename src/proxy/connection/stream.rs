@@ -112,29 +112,29 @@ impl ClientStream {
         self.phase = Phase::Open;
     }
 
-    /// Reads the next request's head and makes it the next to be given on; false at the end of the connection.
-    pub async fn next_head(&mut self, max_bytes: usize) -> io::Result<bool> {
-        let mut reader = HeadReader::default();
-        loop {
-            match reader.read(&self.buffer, max_bytes) {
-                Ok(Some(head)) => {
-                    self.take_head(&head);
-                    return Ok(true);
-                }
-                Err(fault) => {
-                    let head = head::stand_in(&self.buffer);
-                    self.buffer = BytesMut::from(&head[..]);
-                    self.phase = Phase::Head(head.len(), Framing::Length(0));
-                    self.exchange.fault.get_or_init(|| fault);
-                    return Ok(true);
-                }
-                Ok(None) => {
-                    if self.fill().await? == 0 {
-                        return Ok(false);
-                    }
-                }
+    /// Reads the next request's head as far as it has come and makes it the next to be given on; false while it is not whole.
+    pub fn take_head(&mut self, reader: &mut HeadReader, max_bytes: usize) -> bool {
+        match reader.read(&self.buffer, max_bytes) {
+            Ok(Some(head)) => self.give_on(&head),
+            Err(fault) => {
+                let head = head::stand_in(&self.buffer);
+                self.buffer = BytesMut::from(&head[..]);
+                self.phase = Phase::Head(head.len(), Framing::Length(0));
+                self.exchange.fault.get_or_init(|| fault);
+            }
+            Ok(None) => return false,
+        }
+        true
+    }
+
+    /// Waits for the rest of a head; false at the end of the connection.
+    pub async fn rest_of_head(&mut self, reader: &mut HeadReader, max_bytes: usize) -> io::Result<bool> {
+        while self.fill().await? > 0 {
+            if self.take_head(reader, max_bytes) {
+                return Ok(true);
             }
         }
+        Ok(false)
     }
 
     /// Frees the buffer, which an idle connection does not need. Its capacity does not tell how large it is: what was given on
@@ -145,7 +145,7 @@ impl ClientStream {
         }
     }
 
-    fn take_head(&mut self, head: &Head) {
+    fn give_on(&mut self, head: &Head) {
         let mut length = head.bytes.len();
         self.buffer.advance(head.bytes.start);
         if let Some((authority, host)) = &head.authority {
@@ -159,7 +159,8 @@ impl ClientStream {
         (self.waiting, self.waited, self.body_bytes) = (None, Duration::ZERO, 0);
     }
 
-    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    /// As [`Self::fill`].
+    pub fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut scratch = [const { MaybeUninit::uninit() }; READ_BYTES];
         let mut read = ReadBuf::uninit(&mut scratch);
         ready!(self.socket.poll_read(cx, &mut read))?;

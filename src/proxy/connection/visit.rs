@@ -1,17 +1,21 @@
 //! One connection from its first byte to its end.
 
+use super::idle::Idle;
 use super::pingora_io::Origin;
 use super::socket::{Socket, Transport};
 use super::stream::ClientStream;
 use super::tls;
 use super::{EXCHANGE, Ends, Terms};
+use crate::request::head::HeadReader;
 use crate::time::Stopwatch;
 use pingora::apps::{HttpPersistentSettings, HttpServerApp, ReusedHttpStream, ServerApp};
 use pingora::protocols::SocketDigest;
 use pingora::protocols::http::ServerSession;
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -34,7 +38,7 @@ impl Visit {
         Self { terms, opened: Stopwatch::start(), ends }
     }
 
-    pub async fn serve<A>(mut self, stream: TcpStream, peer: SocketAddr, tls: Option<TlsAcceptor>, app: Arc<A>)
+    pub async fn serve<A>(self, stream: TcpStream, peer: SocketAddr, tls: Option<TlsAcceptor>, app: Arc<A>)
     where
         A: HttpServerApp + Send + Sync + 'static,
     {
@@ -83,7 +87,7 @@ impl Visit {
     }
 
     /// Whether the client speaks HTTP/2; absent when it said nothing in time.
-    async fn opens_http2(&mut self, stream: &mut ClientStream) -> Option<bool> {
+    async fn opens_http2(&self, stream: &mut ClientStream) -> Option<bool> {
         loop {
             let come = stream.unread();
             let length = come.len().min(HTTP2_PREFACE.len());
@@ -102,7 +106,7 @@ impl Visit {
     }
 
     /// Waits for bytes; false when none came. A connection that waits for a request ends with the end of waiting.
-    async fn more(&mut self, stream: &mut ClientStream, patience: Duration, is_idle: bool) -> bool {
+    async fn more(&self, stream: &mut ClientStream, patience: Duration, is_idle: bool) -> bool {
         let came = tokio::select! {
             biased;
             came = tokio::time::timeout(patience, stream.fill()) => came,
@@ -111,13 +115,14 @@ impl Visit {
         matches!(came, Ok(Ok(1..)))
     }
 
-    async fn serve_http1<A>(mut self, mut stream: ClientStream, app: Arc<A>)
+    async fn serve_http1<A>(self, mut stream: ClientStream, app: Arc<A>)
     where
         A: HttpServerApp + Send + Sync + 'static,
     {
         let mut patience = self.first_patience();
+        let mut idle = Idle::new(&self.ends, self.terms.idle_timeout);
         let mut settings = None;
-        while self.next_request(&mut stream, patience).await {
+        while self.next_request(&mut stream, &mut idle, patience).await {
             let exchange = stream.exchange.clone();
             let session = self.session(stream, settings);
             let served = EXCHANGE.scope(exchange, app.process_new_http(session, self.ends.of_reuse())).await;
@@ -129,16 +134,21 @@ impl Visit {
     }
 
     /// Waits for a head and checks it; false when none comes.
-    async fn next_request(&mut self, stream: &mut ClientStream, patience: Duration) -> bool {
+    async fn next_request(&self, stream: &mut ClientStream, idle: &mut Idle, patience: Duration) -> bool {
         if stream.unread().is_empty() {
             stream.rest();
-            let idle_timeout = self.terms.idle_timeout;
-            if !self.more(stream, idle_timeout, true).await {
+            idle.restart();
+            if !first_bytes(stream, idle).await {
                 return false;
             }
         }
-        let head = stream.next_head(self.terms.max_header_bytes);
-        matches!(tokio::time::timeout(patience, head).await, Ok(Ok(true)))
+        let mut reader = HeadReader::default();
+        // Most heads come whole, and need no deadline.
+        if stream.take_head(&mut reader, self.terms.max_header_bytes) {
+            return true;
+        }
+        let rest = stream.rest_of_head(&mut reader, self.terms.max_header_bytes);
+        matches!(tokio::time::timeout(patience, rest).await, Ok(Ok(true)))
     }
 
     fn session(&self, stream: ClientStream, settings: Option<HttpPersistentSettings>) -> ServerSession {
@@ -149,4 +159,13 @@ impl Visit {
         }
         session
     }
+}
+
+/// Waits for the first bytes of a request; false when none came.
+async fn first_bytes(stream: &mut ClientStream, idle: &mut Idle) -> bool {
+    poll_fn(|cx| match stream.poll_fill(cx) {
+        Poll::Ready(came) => Poll::Ready(matches!(came, Ok(1..))),
+        Poll::Pending => idle.poll(cx).map(|()| false),
+    })
+    .await
 }
