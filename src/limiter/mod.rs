@@ -13,7 +13,7 @@ use crate::charge::{Correction, INLINE_CHARGES, Outcome, Part, Parts, Reading};
 use crate::config::model::Mode;
 use crate::policy::facts::{Draw, Facts};
 use crate::policy::{Policy, Selection};
-use crate::store::{Store, StoreError};
+use crate::store::{Answer, Store, StoreError};
 use crate::time::{Millis, Timestamp};
 use rejection::Rejection;
 use smallvec::SmallVec;
@@ -91,19 +91,17 @@ fn holds(policy: &Policy, limit: usize) -> bool {
 impl Decision {
     /// Joined with the policy it was made by.
     pub fn verdict<'p>(&self, policy: &'p Policy) -> Verdict<'p> {
-        let statuses = self.entries.iter().map(|entry| LimitStatus {
-            limit: &policy.limits[entry.limit],
-            cost: entry.cost,
-            remaining: entry.reading.remaining,
-            wait: entry.reading.wait,
-            reset: entry.reading.reset,
-        });
-        Verdict { statuses: statuses.collect(), admitted: self.admitted, at: self.at, delay: self.delay }
+        let statuses = self.statuses(policy).map(|(_, status)| status).collect();
+        Verdict { statuses, admitted: self.admitted, at: self.at, delay: self.delay }
     }
 
-    /// The indices of the limits, in the order of the verdict's statuses.
-    pub fn indices(&self) -> impl Iterator<Item = usize> {
-        self.entries.iter().map(|entry| entry.limit)
+    /// What each limit said, and the limit's index.
+    pub fn statuses<'p>(&self, policy: &'p Policy) -> impl Iterator<Item = (usize, LimitStatus<'p>)> {
+        self.entries.iter().map(|entry| {
+            let Reading { remaining, wait, reset, .. } = entry.reading;
+            let limit = &policy.limits[entry.limit];
+            (entry.limit, LimitStatus { limit, cost: entry.cost, remaining, wait, reset })
+        })
     }
 
     /// Why the limits refuse, once they do.
@@ -151,7 +149,11 @@ pub async fn decide(
             Decision { entries: SmallVec::new(), admitted: true, at: now, delay: Millis(0), degraded: false };
         return Ok((decision, None));
     }
-    let outcome = store.acquire(now, &selection.charges).resolve().await?;
+    // Not `resolve`, which would move what is there already through a future of its own.
+    let outcome = match store.acquire(now, &selection.charges) {
+        Answer::Ready(outcome) => outcome?,
+        Answer::Later(outcome) => outcome.await?,
+    };
     debug_assert_eq!(outcome.readings.len(), selection.charges.len(), "a store answers every charge");
     let entries = selection.limits.iter().zip(&selection.charges).zip(&outcome.readings);
     // What a store could not say is not shown, counted or logged as if it had.

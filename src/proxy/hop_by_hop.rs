@@ -54,15 +54,19 @@ pub fn clean_response(response: &mut ResponseHeader) {
         return;
     }
     if response.headers.contains_key(header::CONNECTION) {
-        for name in named(&response.headers) {
-            if !FRAMING.contains(&name) {
-                response.remove_header(&name);
+        if !names_one_option(&response.headers) {
+            for name in named(&response.headers) {
+                if !FRAMING.contains(&name) {
+                    response.remove_header(&name);
+                }
             }
         }
         response.remove_header(&header::CONNECTION);
     }
-    for name in &OF_RESPONSES {
-        response.remove_header(name);
+    // Hardly any response has one: looking once is cheaper than asking for each.
+    let found: Vec<HeaderName> = response.headers.keys().filter(|name| OF_RESPONSES.contains(name)).cloned().collect();
+    for name in found {
+        response.remove_header(&name);
     }
 }
 
@@ -75,6 +79,14 @@ pub fn end_with_connection(response: &mut ResponseHeader) -> bool {
 fn named(headers: &HeaderMap) -> Vec<HeaderName> {
     let present = |token: &[u8]| HeaderName::from_bytes(token).ok().filter(|name| headers.contains_key(name));
     tokens(headers).filter_map(present).collect()
+}
+
+/// Whether `Connection` is one of the plain options and nothing else, as most are.
+fn names_one_option(headers: &HeaderMap) -> bool {
+    let mut lines = headers.get_all(header::CONNECTION).iter();
+    let (first, second) = (lines.next(), lines.next());
+    let is = |line: &HeaderValue, option: &str| line.as_bytes().eq_ignore_ascii_case(option.as_bytes());
+    second.is_none() && first.is_some_and(|line| OPTIONS.iter().any(|option| is(line, option)))
 }
 
 fn names(headers: &HeaderMap, option: &str) -> bool {

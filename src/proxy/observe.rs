@@ -47,7 +47,7 @@ impl Gate {
     pub(super) fn observe_decision(&self, context: &Context, decision: &Decision) {
         let snapshot = &context.snapshot;
         let mut lowest = None::<f64>;
-        for (index, status) in decision.indices().zip(decision.verdict(&snapshot.policy).statuses) {
+        for (index, status) in decision.statuses(&snapshot.policy) {
             let counters = snapshot.limit_counters(index, &self.metrics);
             let fits = status.wait == crate::algorithm::Wait::Now;
             match (status.limit.mode, fits) {

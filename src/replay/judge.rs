@@ -233,5 +233,6 @@ pub fn tier_of(policy: &Policy, name: &str) -> Option<usize> {
 fn refusing(decision: &Decision, policy: &Policy) -> Option<usize> {
     let verdict = decision.verdict(policy);
     let refusing = verdict.refusing()?.limit;
-    decision.indices().find(|index| std::ptr::eq(&raw const policy.limits[*index], &raw const *refusing))
+    let mut indices = decision.statuses(policy).map(|(index, _)| index);
+    indices.find(|index| std::ptr::eq(&raw const policy.limits[*index], &raw const *refusing))
 }

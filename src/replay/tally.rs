@@ -113,14 +113,13 @@ impl Tally {
     }
 
     fn add_limits(&mut self, at: Timestamp, ruling: &Ruling, judge: &Judge) {
-        let verdict = ruling.decision.verdict(&judge.policy);
-        for (index, status) in ruling.decision.indices().zip(&verdict.statuses) {
+        for (index, status) in ruling.decision.statuses(&judge.policy) {
             let count = &mut self.limits[index];
             count.asked += 1;
             if status.wait != Wait::Now {
                 count.over += 1;
                 count.first = count.first.or(Some((at, ruling.caller)));
-            } else if verdict.admitted {
+            } else if ruling.decision.admitted {
                 count.lowest = Some(count.lowest.map_or(status.remaining, |lowest| lowest.min(status.remaining)));
             }
             if ruling.limit == Some(index) {
